@@ -1,0 +1,218 @@
+use std::io;
+
+use crate::bindings::wasi::http::types::{
+    self as wasi, IncomingBody, OutgoingBody, OutgoingResponse,
+};
+use crate::bindings::wasi::io::poll::Pollable;
+use crate::bindings::wasi::io::streams::{InputStream, OutputStream, StreamError};
+
+/// What one read asks the host for.
+const READ_BYTES: u64 = 64 * 1024;
+
+/// The body of a request, read piece by piece as the client sends it: an [`io::Read`].
+///
+/// ```no_run
+/// # use wasmkeep_sdk::{Request, Response, Result};
+/// use std::io::{BufRead, BufReader};
+///
+/// fn count_lines(request: Request) -> Result<Response> {
+///     let mut lines = 0u64;
+///     for line in BufReader::new(request.into_body()).lines() {
+///         line?;
+///         lines += 1;
+///     }
+///     Ok(Response::text(lines.to_string()))
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Body {
+    /// A piece the host gave and the reader had no room for.
+    piece: Vec<u8>,
+    /// Where the reader is in it.
+    read: usize,
+    /// None once the body has ended. The stream goes first: it is a child of the body.
+    source: Option<(InputStream, IncomingBody)>,
+}
+
+/// Why a body could not be read.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum BodyError {
+    #[error("the request body is larger than 16 MiB")]
+    TooLarge,
+    #[error("the request body could not be read: {0}")]
+    Failed(String),
+}
+
+impl BodyError {
+    pub(crate) fn status(&self) -> u16 {
+        match self {
+            BodyError::TooLarge => 413,
+            BodyError::Failed(_) => 400,
+        }
+    }
+
+    fn from_stream(error: &StreamError) -> Self {
+        let StreamError::LastOperationFailed(error) = error else {
+            return BodyError::Failed("it has ended".to_owned());
+        };
+        match wasi::http_error_code(error) {
+            Some(wasi::ErrorCode::HttpRequestBodySize(_)) => BodyError::TooLarge,
+            _ => BodyError::Failed(error.to_debug_string()),
+        }
+    }
+}
+
+impl Body {
+    /// The body of a request that had none, or whose body was taken before.
+    pub(crate) fn ended() -> Self {
+        Body {
+            piece: Vec::new(),
+            read: 0,
+            source: None,
+        }
+    }
+
+    pub(crate) fn receive(incoming: &wasi::IncomingRequest) -> Self {
+        let source = incoming.consume().and_then(|body| Ok((body.stream()?, body)));
+        Body {
+            source: source.ok(),
+            ..Body::ended()
+        }
+    }
+
+    /// The next piece, as soon as there is one; `None` at the end. At most 64 KiB.
+    ///
+    /// ```no_run
+    /// # use wasmkeep_sdk::{Request, Result};
+    /// # fn copy(mut request: Request) -> Result<()> {
+    /// while let Some(piece) = request.body().chunk()? {
+    ///     println!("{} bytes arrived", piece.len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn chunk(&mut self) -> crate::Result<Option<Vec<u8>>> {
+        Ok(self.next_piece()?)
+    }
+
+    fn next_piece(&mut self) -> Result<Option<Vec<u8>>, BodyError> {
+        if self.read < self.piece.len() {
+            let rest = self.piece.split_off(self.read);
+            self.piece.clear();
+            self.read = 0;
+            return Ok(Some(rest));
+        }
+        while let Some((stream, _)) = &self.source {
+            match stream.blocking_read(READ_BYTES) {
+                // A host may wake the reader with nothing to read.
+                Ok(piece) if piece.is_empty() => {}
+                Ok(piece) => return Ok(Some(piece)),
+                Err(StreamError::Closed) => self.source = None,
+                Err(error) => {
+                    self.source = None;
+                    return Err(BodyError::from_stream(&error));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn read_all(&mut self) -> Result<Vec<u8>, BodyError> {
+        let mut all = self.next_piece()?.unwrap_or_default();
+        while let Some(piece) = self.next_piece()? {
+            all.extend_from_slice(&piece);
+        }
+        Ok(all)
+    }
+}
+
+impl io::Read for Body {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        if self.read == self.piece.len() {
+            self.piece = self.next_piece().map_err(io::Error::other)?.unwrap_or_default();
+            self.read = 0;
+        }
+        let rest = &self.piece[self.read..];
+        let taken = rest.len().min(buffer.len());
+        buffer[..taken].copy_from_slice(&rest[..taken]);
+        self.read += taken;
+        Ok(taken)
+    }
+}
+
+/// Where a streamed response writes its body: an [`io::Write`]. See
+/// [`Response::stream`](crate::Response::stream).
+///
+/// What is written goes to the client as it is, piece by piece; a slow client makes `write` wait.
+/// Once the client has left, every write fails with [`io::ErrorKind::BrokenPipe`]: let `?` end the
+/// closure, nothing is logged for it.
+#[derive(Debug)]
+pub struct BodyWriter {
+    /// Dropped in this order: each is a child of the next.
+    ready: Option<Pollable>,
+    stream: OutputStream,
+    client_left: bool,
+}
+
+impl BodyWriter {
+    /// The writer of a response whose body was not taken before, and what ends that body.
+    pub(crate) fn of(response: &OutgoingResponse) -> Option<(Self, OutgoingBody)> {
+        let body = response.body().ok()?;
+        let writer = BodyWriter {
+            ready: None,
+            stream: body.write().ok()?,
+            client_left: false,
+        };
+        Some((writer, body))
+    }
+
+    pub(crate) fn client_left(&self) -> bool {
+        self.client_left
+    }
+
+    /// Waits until the client's side takes more, and says how much.
+    fn room(&mut self) -> Result<usize, StreamError> {
+        loop {
+            match self.stream.check_write()? {
+                0 => self.ready.get_or_insert_with(|| self.stream.subscribe()).block(),
+                room => return Ok(usize::try_from(room).unwrap_or(usize::MAX)),
+            }
+        }
+    }
+
+    fn write_some(&mut self, bytes: &[u8]) -> Result<usize, StreamError> {
+        let taken = self.room()?.min(bytes.len());
+        self.stream.write(&bytes[..taken])?;
+        Ok(taken)
+    }
+
+    fn broken(&mut self) -> io::Error {
+        self.client_left = true;
+        io::Error::new(io::ErrorKind::BrokenPipe, "the client left")
+    }
+}
+
+impl io::Write for BodyWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        self.write_some(bytes).map_err(|_| self.broken())
+    }
+
+    /// Waits until everything written so far has gone out.
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.blocking_flush().map_err(|_| self.broken())
+    }
+
+    /// One piece for the whole text, not one for each part of a `write!`.
+    fn write_fmt(&mut self, text: std::fmt::Arguments<'_>) -> io::Result<()> {
+        match text.as_str() {
+            Some(text) => self.write_all(text.as_bytes()),
+            None => self.write_all(text.to_string().as_bytes()),
+        }
+    }
+}

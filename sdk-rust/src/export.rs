@@ -1,0 +1,75 @@
+//! Between what the host calls and [`Actor`]. Used by [`actor!`](crate::actor).
+
+use std::cell::RefCell;
+
+use crate::bindings::exports::wasi::http::incoming_handler;
+use crate::bindings::wasi::http::types::{IncomingRequest, ResponseOutparam};
+use crate::bindings::{self, SocketId};
+use crate::request::Head;
+use crate::websockets::{Message, OpenRequest, Socket};
+use crate::{Actor, Error, Result, response};
+
+/// An actor whose one value in this instance can be reached.
+pub trait Instance: Actor {
+    /// Runs an event on the value.
+    fn with<R>(event: impl FnOnce(&mut Self) -> R) -> R;
+}
+
+/// Where the value lives, made when it is first entered.
+pub struct Memory<A>(RefCell<Option<A>>);
+
+impl<A: Actor> Memory<A> {
+    /// Not made yet.
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Self {
+        Memory(RefCell::new(None))
+    }
+
+    /// Runs an event. The host runs one at a time, and enters no instance that is in one.
+    pub fn enter<R>(&self, event: impl FnOnce(&mut A) -> R) -> R {
+        event(self.0.borrow_mut().get_or_insert_with(A::default))
+    }
+}
+
+impl<A: Instance> incoming_handler::Guest for A {
+    fn handle(incoming: IncomingRequest, to: ResponseOutparam) {
+        let mut head = Head::receive(incoming);
+        let result = head.with_request(|request| A::with(|actor| actor.request(request)));
+        head.close();
+        response::send(result, &head, to);
+    }
+}
+
+impl<A: Instance> bindings::Guest for A {
+    fn on_init() -> Result<(), String> {
+        A::with(A::init).map_err(for_the_log)
+    }
+
+    fn on_alarm() -> Result<(), String> {
+        A::with(A::alarm).map_err(for_the_log)
+    }
+
+    fn on_websocket_open(
+        socket: SocketId,
+        request: bindings::OpenRequest,
+    ) -> Result<(), String> {
+        let open = |actor: &mut A| actor.socket_open(Socket::from_id(socket), OpenRequest::from(request));
+        A::with(open).map_err(|error| {
+            error.log(format_args!("WebSocket open"));
+            error.message().to_owned()
+        })
+    }
+
+    fn on_websocket_message(socket: SocketId, message: Message) -> Result<(), String> {
+        A::with(|actor| actor.socket_message(Socket::from_id(socket), message)).map_err(for_the_log)
+    }
+
+    fn on_websocket_close(socket: SocketId, code: u16, reason: String) -> Result<(), String> {
+        A::with(|actor| actor.socket_close(Socket::from_id(socket), code, reason))
+            .map_err(for_the_log)
+    }
+}
+
+fn for_the_log(error: Error) -> String {
+    error.to_string()
+}

@@ -1,0 +1,31 @@
+#![doc = include_str!("../README.md")]
+#![deny(missing_docs)]
+
+pub mod actors;
+pub mod alarms;
+pub mod bindings;
+pub mod calls;
+pub mod env;
+#[doc(hidden)]
+pub mod export;
+pub mod storage;
+pub mod websockets;
+
+mod actor;
+mod body;
+mod error;
+mod headers;
+mod method;
+mod request;
+mod response;
+mod target;
+
+pub use actor::Actor;
+pub use body::{Body, BodyWriter};
+pub use error::{Error, Result};
+pub use headers::Headers;
+pub use method::Method;
+pub use request::Request;
+pub use response::Response;
+/// A JSON value written as JSON, from [`serde_json`]: `Response::json(&json!({ "n": 1 }))`.
+pub use serde_json::json;

@@ -1,0 +1,99 @@
+//! The handle to one actor's process, and the messages that process takes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use ractor::ActorRef;
+use tokio::sync::oneshot;
+
+use super::queue::{Gate, NotAdmitted, Permit};
+use crate::address::Address;
+use crate::event::{ReplyTo, Request, Ticket};
+use crate::limits::QUEUE_EVENTS_MAX;
+
+/// An admitted event: the permit is its place in the queue.
+pub struct QueuedEvent {
+    pub permit: Permit,
+    pub request: Request,
+    pub reply: ReplyTo,
+    pub ticket: Ticket,
+}
+
+/// What an actor's process handles. Everything but `Event` is the host's own.
+pub enum ActorMessage {
+    Event(Box<QueuedEvent>),
+    /// Hibernate if the idle timeout has passed.
+    IdleCheck,
+    /// Hibernate if nothing waits, to make room; the answer says whether it did.
+    Evict(oneshot::Sender<bool>),
+    /// The node stops: close everything after the events already queued.
+    Close,
+}
+
+/// What the process, its mailboxes and the residents share.
+pub struct Shared {
+    pub address: Address,
+    pub gate: Arc<Gate>,
+    /// An event is running.
+    pub running: AtomicBool,
+    /// Touched since the eviction hand last passed.
+    pub used: AtomicBool,
+    /// A waiter has asked it to hibernate.
+    pub evicting: AtomicBool,
+    /// Its place in the eviction ring.
+    pub ring_place: AtomicUsize,
+}
+
+impl Shared {
+    pub fn new(address: Address) -> Arc<Self> {
+        Arc::new(Self {
+            address,
+            gate: Gate::new(QUEUE_EVENTS_MAX),
+            running: AtomicBool::new(false),
+            used: AtomicBool::new(true),
+            evicting: AtomicBool::new(false),
+            ring_place: AtomicUsize::new(usize::MAX),
+        })
+    }
+
+    /// Nothing runs and nothing waits.
+    pub fn is_idle(&self) -> bool {
+        !self.running.load(Ordering::Acquire) && self.gate.waiting() == 0
+    }
+}
+
+/// Sends events to one actor's process.
+#[derive(Clone)]
+pub struct Mailbox {
+    pub shared: Arc<Shared>,
+    pub process: ActorRef<ActorMessage>,
+}
+
+/// An event comes back when it was not admitted.
+pub type Returned = (Request, ReplyTo, Ticket, NotAdmitted);
+
+impl Mailbox {
+    /// Admits an event and sends it.
+    pub fn send(
+        &self,
+        request: Request,
+        reply: ReplyTo,
+        ticket: Ticket,
+    ) -> Result<(), Box<Returned>> {
+        let permit = match self.shared.gate.admit() {
+            Ok(permit) => permit,
+            Err(why) => return Err(Box::new((request, reply, ticket, why))),
+        };
+        self.shared.used.store(true, Ordering::Relaxed);
+        let queued = Box::new(QueuedEvent { permit, request, reply, ticket });
+        match self.process.send_message(ActorMessage::Event(queued)) {
+            Ok(()) => Ok(()),
+            // The process failed and its supervisor has not closed the gate yet.
+            Err(ractor::MessagingErr::SendErr(ActorMessage::Event(queued))) => {
+                let QueuedEvent { request, reply, ticket, .. } = *queued;
+                Err(Box::new((request, reply, ticket, NotAdmitted::Closed)))
+            }
+            Err(_) => unreachable!("an actor's process takes ActorMessage only"),
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The supervised process of one resident actor: takes events off its queue, one at a time, and
+//! sees each to its end.
+//!
+//! A guest's fault is a value here: the instance goes, the process stays. A panic ends the
+//! process; its supervisor then frees the address, and queued events learn it by their dropped
+//! reply.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ractor::{Actor as Process, ActorProcessingErr, ActorRef};
+use tokio::time::Instant;
+
+use super::mailbox::{ActorMessage, QueuedEvent, Shared};
+use super::residents::{Residents, Seat};
+use super::scope::{ActorScope, EndOfEvent};
+use crate::event::{Reason, Refusal, ReplyTo, Request};
+use crate::metrics::{ClassMetrics, Metrics};
+use crate::ports::{Databases, Guest, GuestCall, GuestFault, Instance};
+
+/// What every actor process of a class shares.
+pub struct ClassRuntime {
+    pub guest: Arc<dyn Guest>,
+    pub databases: Arc<dyn Databases>,
+    pub residents: Arc<Residents>,
+    pub metrics: Arc<Metrics>,
+    pub counters: ClassMetrics,
+    pub idle_timeout: Duration,
+    pub wall_budget: Duration,
+}
+
+pub struct ActorProcess(pub Arc<ClassRuntime>);
+
+pub struct Arguments {
+    pub shared: Arc<Shared>,
+    pub seat: Seat,
+}
+
+pub struct State {
+    shared: Arc<Shared>,
+    scope: Arc<ActorScope>,
+    instance: Option<Box<dyn Instance>>,
+    /// `on-init` of the present component has succeeded.
+    initialised: bool,
+    last_event: Instant,
+    idle_check_armed: bool,
+    /// Given up last: only once nothing of the actor is held any more.
+    _seat: Seat,
+}
+
+impl Process for ActorProcess {
+    type Msg = ActorMessage;
+    type State = State;
+    type Arguments = Arguments;
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<ActorMessage>,
+        arguments: Arguments,
+    ) -> Result<State, ActorProcessingErr> {
+        let Arguments { shared, seat } = arguments;
+        self.0.metrics.wakes.inc();
+        let scope = ActorScope::new(
+            shared.address.clone(),
+            Arc::clone(&self.0.databases),
+            Arc::clone(&self.0.metrics),
+        );
+        Ok(State {
+            shared,
+            scope,
+            instance: None,
+            initialised: false,
+            last_event: Instant::now(),
+            idle_check_armed: false,
+            _seat: seat,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<ActorMessage>,
+        message: ActorMessage,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            ActorMessage::Event(event) => {
+                self.take(*event, state).await;
+                self.arm_idle_check(&myself, state, self.0.idle_timeout);
+            }
+            ActorMessage::IdleCheck => {
+                state.idle_check_armed = false;
+                let idle = state.last_event.elapsed();
+                if idle < self.0.idle_timeout {
+                    self.arm_idle_check(&myself, state, self.0.idle_timeout - idle);
+                } else if state.shared.gate.close_if_empty() {
+                    self.leave_memory(&myself, state, "idle");
+                } else {
+                    self.arm_idle_check(&myself, state, self.0.idle_timeout);
+                }
+            }
+            ActorMessage::Evict(answer) => {
+                let evicted = state.shared.gate.close_if_empty();
+                if evicted {
+                    self.leave_memory(&myself, state, "evicted");
+                } else {
+                    state.shared.evicting.store(false, Ordering::Release);
+                }
+                let _ = answer.send(evicted);
+            }
+            ActorMessage::Close => {
+                state.shared.gate.close();
+                self.leave_memory(&myself, state, "stopping");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ActorProcess {
+    /// Takes one event off the queue and runs it, unless nobody waits for it any more.
+    async fn take(&self, event: QueuedEvent, state: &mut State) {
+        let QueuedEvent { permit, request, mut reply, ticket } = event;
+        // Set before the permit goes, so that no moment looks idle.
+        state.shared.running.store(true, Ordering::Release);
+        drop(permit);
+        if !ticket.start() {
+            self.0.counters.skipped.inc();
+        } else if self.0.residents.grace_is_over() {
+            reply.send(Err(Refusal::not_run(Reason::Stopping)));
+        } else {
+            self.run(request, &mut reply, state).await;
+        }
+        state.last_event = Instant::now();
+        state.shared.running.store(false, Ordering::Release);
+        if state.shared.gate.waiting() == 0 {
+            self.0.residents.is_idle();
+        }
+    }
+
+    async fn run(&self, request: Request, reply: &mut ReplyTo, state: &mut State) {
+        let started = Instant::now();
+        let deadline = started + self.0.wall_budget;
+        state.scope.begin_event(deadline);
+        let served = self.serve(request, reply, state, deadline).await;
+        let end = state.scope.end_event();
+        match &served {
+            Ok(()) => self.0.counters.answered.inc(),
+            Err(refusal) => {
+                self.0.counters.failed.inc();
+                tracing::warn!(actor = %state.shared.address, %refusal, "event failed");
+            }
+        }
+        if let Err(refusal) = served {
+            // Refused when the head has gone out already: then the body's end tells the client.
+            reply.send(Err(refusal));
+        }
+        match end {
+            EndOfEvent::Kept => {}
+            EndOfEvent::Deleted | EndOfEvent::GivenUp => {
+                state.instance = None;
+                state.initialised = false;
+            }
+        }
+        if state.instance.as_ref().is_some_and(|instance| instance.is_worn()) {
+            state.instance = None;
+        }
+        self.0.counters.seconds.observe(started.elapsed().as_secs_f64());
+    }
+
+    /// Makes the actor ready and runs its handler.
+    async fn serve(
+        &self,
+        request: Request,
+        reply: &mut ReplyTo,
+        state: &mut State,
+        deadline: Instant,
+    ) -> Result<(), Refusal> {
+        self.initialise(state, deadline).await?;
+        let call = GuestCall::Request { request, reply };
+        self.call(state, call, deadline).await.map_err(|fault| refusal(&fault))
+    }
+
+    /// Sees to it that `on-init` of the present component has succeeded for this actor.
+    async fn initialise(&self, state: &mut State, deadline: Instant) -> Result<(), Refusal> {
+        if state.initialised {
+            return Ok(());
+        }
+        let component = self.0.guest.component();
+        if state.scope.initialised_by()?.as_deref() != Some(component) {
+            let init = self.call(state, GuestCall::Init, deadline).await;
+            let ended = state.scope.end_init();
+            init.map_err(|fault| match fault {
+                GuestFault::NotInstantiated(_) => refusal(&fault),
+                fault => Refusal::ran(Reason::InitFailed).with_detail(format!(
+                    "on-init failed ({fault}); it is tried again with the next event"
+                )),
+            })?;
+            let recorded = ended.and_then(|()| state.scope.set_initialised_by(component));
+            if let Err(fault) = recorded {
+                tracing::error!(actor = %state.shared.address, error = %fault, "on-init not kept");
+                return Err(Refusal::ran(Reason::DatabaseUnusable));
+            }
+        }
+        state.initialised = true;
+        Ok(())
+    }
+
+    /// Runs one handler in the actor's instance, making the instance when there is none.
+    async fn call(
+        &self,
+        state: &mut State,
+        call: GuestCall<'_>,
+        deadline: Instant,
+    ) -> Result<(), GuestFault> {
+        let instance = match &mut state.instance {
+            Some(instance) => instance,
+            none => {
+                let scope = Arc::clone(&state.scope);
+                none.insert(self.0.guest.instantiate(scope).await?)
+            }
+        };
+        let result = instance.run(call, deadline).await;
+        if result.as_ref().is_err_and(|fault| !fault.keeps_instance()) {
+            state.instance = None;
+        }
+        result
+    }
+
+    /// The gate is closed: gives up instance and database, and ends the process.
+    fn leave_memory(&self, myself: &ActorRef<ActorMessage>, state: &mut State, cause: &str) {
+        state.instance = None;
+        if let Err(fault) = state.scope.close() {
+            // What was committed is in the WAL beside the file, and is read from there.
+            tracing::error!(actor = %state.shared.address, error = %fault, "close failed");
+        }
+        self.0.residents.remove(&state.shared);
+        self.0.metrics.hibernations.with_label_values(&[cause]).inc();
+        myself.stop(None);
+    }
+
+    fn arm_idle_check(&self, myself: &ActorRef<ActorMessage>, state: &mut State, after: Duration) {
+        if !std::mem::replace(&mut state.idle_check_armed, true) {
+            myself.send_after(after, || ActorMessage::IdleCheck);
+        }
+    }
+}
+
+fn refusal(fault: &GuestFault) -> Refusal {
+    match fault {
+        GuestFault::Refused(text) => Refusal::ran(Reason::Trapped).with_detail(text.clone()),
+        GuestFault::NoResponse => Refusal::ran(Reason::NoResponse),
+        GuestFault::Trapped(cause) => {
+            Refusal::ran(Reason::Trapped).with_detail(format!("the actor's code trapped: {cause}"))
+        }
+        GuestFault::CpuExceeded => Refusal::ran(Reason::CpuExceeded),
+        GuestFault::WallExceeded => Refusal::ran(Reason::WallExceeded),
+        GuestFault::NotInstantiated(_) => Refusal::not_run(Reason::NotInstantiated),
+    }
+}

@@ -1,0 +1,142 @@
+//! The gate in front of an actor's mailbox: at most 1,024 events wait, and a process closes the
+//! gate only when none does.
+//!
+//! ractor's port is unbounded, so events are counted *before* they are sent. Because closing
+//! succeeds only at zero, no admitted event is ever left behind by a process that hibernates.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const CLOSED: u64 = 1 << 63;
+
+/// Counts the waiting events of one actor process.
+#[derive(Debug)]
+pub struct Gate {
+    /// The closed bit, and the number of waiting events.
+    state: AtomicU64,
+    capacity: u64,
+}
+
+/// Why an event was not admitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotAdmitted {
+    /// As many events wait as may.
+    Full,
+    /// The process behind the gate takes no more events.
+    Closed,
+}
+
+/// One event's place in the queue, given back when it is dropped.
+#[derive(Debug)]
+pub struct Permit(Arc<Gate>);
+
+impl Gate {
+    pub fn new(capacity: u32) -> Arc<Self> {
+        Arc::new(Self { state: AtomicU64::new(0), capacity: u64::from(capacity) })
+    }
+
+    /// Takes a place in the queue.
+    pub fn admit(self: &Arc<Self>) -> Result<Permit, NotAdmitted> {
+        let mut now = self.state.load(Ordering::Acquire);
+        loop {
+            if now & CLOSED != 0 {
+                return Err(NotAdmitted::Closed);
+            }
+            if now >= self.capacity {
+                return Err(NotAdmitted::Full);
+            }
+            match self.state.compare_exchange_weak(
+                now,
+                now + 1,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return Ok(Permit(Arc::clone(self))),
+                Err(changed) => now = changed,
+            }
+        }
+    }
+
+    /// Closes the gate if nothing waits. Only the process itself may call this, from its handler,
+    /// where no event is running either.
+    pub fn close_if_empty(&self) -> bool {
+        self.state.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Closes the gate whatever waits: the process behind it is gone.
+    pub fn close(&self) {
+        self.state.fetch_or(CLOSED, Ordering::AcqRel);
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.state.load(Ordering::Acquire) & CLOSED == 0
+    }
+
+    /// Waiting events.
+    pub fn waiting(&self) -> u64 {
+        self.state.load(Ordering::Acquire) & !CLOSED
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.state.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gate_admits_its_capacity_and_no_more() {
+        let gate = Gate::new(2);
+        let first = gate.admit().expect("a place");
+        let _second = gate.admit().expect("a place");
+        assert_eq!(gate.admit().err(), Some(NotAdmitted::Full));
+        drop(first);
+        assert!(gate.admit().is_ok());
+    }
+
+    #[test]
+    fn a_gate_with_waiting_events_does_not_close() {
+        let gate = Gate::new(2);
+        let waiting = gate.admit().expect("a place");
+        assert!(!gate.close_if_empty());
+        drop(waiting);
+        assert!(gate.close_if_empty());
+        assert_eq!(gate.admit().err(), Some(NotAdmitted::Closed));
+    }
+
+    #[test]
+    fn permits_outlive_a_forced_close() {
+        let gate = Gate::new(2);
+        let waiting = gate.admit().expect("a place");
+        gate.close();
+        assert_eq!(gate.waiting(), 1);
+        drop(waiting);
+        assert_eq!(gate.waiting(), 0);
+        assert_eq!(gate.admit().err(), Some(NotAdmitted::Closed));
+    }
+
+    #[test]
+    fn racing_admissions_and_closes_never_lose_an_event() {
+        for _ in 0..200 {
+            let gate = Gate::new(1024);
+            let admitted = std::thread::scope(|threads| {
+                let admitting: Vec<_> = (0..4)
+                    .map(|_| threads.spawn(|| gate.admit().ok().map(std::mem::forget).is_some()))
+                    .collect();
+                let closed = gate.close_if_empty();
+                let admitted = admitting
+                    .into_iter()
+                    .filter_map(|thread| thread.join().ok())
+                    .filter(|admitted| *admitted)
+                    .count();
+                assert!(!closed || admitted == 0, "an event was admitted behind a closed gate");
+                admitted
+            });
+            assert_eq!(gate.waiting(), admitted as u64);
+        }
+    }
+}

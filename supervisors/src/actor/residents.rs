@@ -1,0 +1,260 @@
+//! Which actors are in memory, how many may be, and who makes room.
+//!
+//! A seat is held from before an actor's process starts until its database is closed and its
+//! instance dropped, so no more than `--max-instances` ever hold resources. Idle actors are
+//! evicted by the second-chance rule: an event costs one relaxed store, not a list operation.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Instant, sleep_until};
+
+use super::mailbox::{ActorMessage, Mailbox, Shared};
+use crate::address::{Address, Class};
+use crate::event::{Reason, Refusal};
+use crate::limits::ADMISSION_WAIT;
+use crate::metrics::Metrics;
+
+const SHARDS: usize = 64;
+
+/// The right to hold one actor's resources.
+pub struct Seat {
+    _permit: OwnedSemaphorePermit,
+    metrics: Arc<Metrics>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.metrics.residents.dec();
+    }
+}
+
+pub struct Residents {
+    shards: Vec<Mutex<HashMap<Address, Mailbox>>>,
+    hasher: RandomState,
+    seats: Arc<Semaphore>,
+    ring: Mutex<Ring>,
+    /// Waiters for a seat that have found no idle actor yet.
+    waiters: AtomicUsize,
+    someone_is_idle: Notify,
+    stopping: AtomicBool,
+    /// Events still queued are refused instead of run.
+    grace_over: AtomicBool,
+    metrics: Arc<Metrics>,
+}
+
+impl Residents {
+    pub fn new(instances_max: usize, metrics: Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::new(),
+            seats: Arc::new(Semaphore::new(instances_max)),
+            ring: Mutex::default(),
+            waiters: AtomicUsize::new(0),
+            someone_is_idle: Notify::new(),
+            stopping: AtomicBool::new(false),
+            grace_over: AtomicBool::new(false),
+            metrics,
+        })
+    }
+
+    pub fn find(&self, address: &Address) -> Option<Mailbox> {
+        self.shard(address).get(address).cloned()
+    }
+
+    pub fn insert(&self, mailbox: Mailbox) {
+        lock(&self.ring).add(Arc::clone(&mailbox.shared), mailbox.clone());
+        self.shard(&mailbox.shared.address).insert(mailbox.shared.address.clone(), mailbox.clone());
+        // A stop that counted the residents before this insertion would miss it.
+        if self.stopping.load(Ordering::SeqCst) {
+            let _ = mailbox.process.send_message(ActorMessage::Close);
+        }
+    }
+
+    /// Forgets a process, if its address has not been given to another one since.
+    pub fn remove(&self, shared: &Arc<Shared>) {
+        lock(&self.ring).remove(shared);
+        let mut shard = self.shard(&shared.address);
+        if shard.get(&shared.address).is_some_and(|m| Arc::ptr_eq(&m.shared, shared)) {
+            shard.remove(&shared.address);
+        }
+    }
+
+    /// Forgets a class whose supervisor ended, and its actors' processes with it.
+    pub fn forget_class(&self, class: &Class) {
+        for mailbox in self.all() {
+            if mailbox.shared.address.class == *class {
+                mailbox.shared.gate.close();
+                mailbox.process.kill();
+                self.remove(&mailbox.shared);
+            }
+        }
+    }
+
+    /// Takes a seat, waiting up to 250 ms for an idle actor to give up its own. Evicts at most one
+    /// actor, however often it is woken.
+    pub async fn reserve(self: &Arc<Self>) -> Result<Seat, Refusal> {
+        if self.stopping.load(Ordering::SeqCst) {
+            return Err(Refusal::not_run(Reason::Stopping));
+        }
+        if let Ok(permit) = Arc::clone(&self.seats).try_acquire_owned() {
+            return Ok(self.seat(permit));
+        }
+        let since = Instant::now();
+        let waited = self.wait_for_seat(since + ADMISSION_WAIT).await;
+        self.metrics.admission_wait_seconds.observe(since.elapsed().as_secs_f64());
+        waited
+    }
+
+    async fn wait_for_seat(self: &Arc<Self>, deadline: Instant) -> Result<Seat, Refusal> {
+        let _waiting = Waiting::new(&self.waiters);
+        let acquire = Arc::clone(&self.seats).acquire_owned();
+        tokio::pin!(acquire);
+        let mut may_evict = true;
+        loop {
+            let idle = self.someone_is_idle.notified();
+            let mut evicted = match may_evict.then(|| lock(&self.ring).next_idle()).flatten() {
+                Some(victim) => evict(&victim),
+                None => never(),
+            };
+            tokio::select! {
+                permit = &mut acquire => {
+                    return match permit {
+                        Ok(permit) => Ok(self.seat(permit)),
+                        Err(_) => Err(Refusal::not_run(Reason::Stopping)),
+                    };
+                }
+                // An actor that had become busy was not evicted: another may be tried.
+                answer = &mut evicted.answer => may_evict = !answer.unwrap_or(false),
+                () = idle, if may_evict && !evicted.asked => {}
+                () = sleep_until(deadline) => return Err(Refusal::not_run(Reason::NoCapacity)),
+            }
+        }
+    }
+
+    /// An actor's process has nothing to do: a waiter may want its seat.
+    pub fn is_idle(&self) {
+        if self.waiters.load(Ordering::Relaxed) > 0 {
+            self.someone_is_idle.notify_one();
+        }
+    }
+
+    /// From now on no event is admitted; returns the mailboxes of those in memory.
+    pub fn stop(&self) -> Vec<Mailbox> {
+        self.stopping.store(true, Ordering::SeqCst);
+        self.all()
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// From now on queued events are refused, so that stopping ends with the events now running.
+    pub fn end_grace(&self) {
+        self.grace_over.store(true, Ordering::SeqCst);
+    }
+
+    pub fn grace_is_over(&self) -> bool {
+        self.grace_over.load(Ordering::Relaxed)
+    }
+
+    pub fn all(&self) -> Vec<Mailbox> {
+        self.shards.iter().flat_map(|s| lock(s).values().cloned().collect::<Vec<_>>()).collect()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.shards.iter().all(|shard| lock(shard).is_empty())
+    }
+
+    fn seat(&self, permit: OwnedSemaphorePermit) -> Seat {
+        self.metrics.residents.inc();
+        Seat { _permit: permit, metrics: Arc::clone(&self.metrics) }
+    }
+
+    fn shard(&self, address: &Address) -> MutexGuard<'_, HashMap<Address, Mailbox>> {
+        lock(&self.shards[self.hasher.hash_one(address) as usize % SHARDS])
+    }
+}
+
+/// One attempt at an eviction, whose answer may never come.
+struct Eviction {
+    answer: oneshot::Receiver<bool>,
+    asked: bool,
+    _keep_open: Option<oneshot::Sender<bool>>,
+}
+
+fn evict(victim: &Mailbox) -> Eviction {
+    let (answered, answer) = oneshot::channel();
+    // A process that is gone drops the sender: that reads as "not evicted".
+    let _ = victim.process.send_message(ActorMessage::Evict(answered));
+    Eviction { answer, asked: true, _keep_open: None }
+}
+
+fn never() -> Eviction {
+    let (kept, answer) = oneshot::channel();
+    Eviction { answer, asked: false, _keep_open: Some(kept) }
+}
+
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(waiters: &'a AtomicUsize) -> Self {
+        waiters.fetch_add(1, Ordering::SeqCst);
+        Self(waiters)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Resident actors in a circle, with a hand that passes over the recently used once.
+#[derive(Default)]
+struct Ring {
+    places: Vec<Mailbox>,
+    hand: usize,
+}
+
+impl Ring {
+    fn add(&mut self, shared: Arc<Shared>, mailbox: Mailbox) {
+        shared.ring_place.store(self.places.len(), Ordering::Relaxed);
+        self.places.push(mailbox);
+    }
+
+    fn remove(&mut self, shared: &Arc<Shared>) {
+        let place = shared.ring_place.load(Ordering::Relaxed);
+        if self.places.get(place).is_some_and(|m| Arc::ptr_eq(&m.shared, shared)) {
+            self.places.swap_remove(place);
+            if let Some(moved) = self.places.get(place) {
+                moved.shared.ring_place.store(place, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// An idle actor that no other waiter has chosen, preferring those not used lately.
+    fn next_idle(&mut self) -> Option<Mailbox> {
+        // Two rounds: the first may only clear marks.
+        for _ in 0..self.places.len() * 2 {
+            self.hand = (self.hand + 1) % self.places.len();
+            let mailbox = &self.places[self.hand];
+            let shared = &mailbox.shared;
+            if !shared.is_idle() || shared.used.swap(false, Ordering::Relaxed) {
+                continue;
+            }
+            if !shared.evicting.swap(true, Ordering::AcqRel) {
+                return Some(mailbox.clone());
+            }
+        }
+        None
+    }
+}
+
+/// A panic while a lock is held leaves these maps whole: every change is one insertion or removal.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

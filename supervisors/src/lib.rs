@@ -1,0 +1,22 @@
+//! The processes of WasmKeep and the rules they follow.
+//!
+//! Modules are listed lowest first, and each uses only those above it: reading this list is
+//! reading the architecture. Nothing here knows WebAssembly, HTTP, SQLite or S3; the shells in
+//! the package `wasmkeep` bring those in through `ports`.
+
+pub mod limits;
+
+pub mod address;
+
+pub mod event;
+
+pub mod metrics;
+
+pub mod ports;
+
+pub mod actor;
+
+pub mod tree;
+
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

@@ -1,0 +1,93 @@
+//! Every bound and default of the product, once, with its unit. Sources: the specification's
+//! numbers where it gives one, a measured or reasoned choice otherwise.
+
+use std::time::Duration;
+
+const MIB: usize = 1024 * 1024;
+
+/// Events that may wait for one actor. One more is refused with 429.
+pub const QUEUE_EVENTS_MAX: u32 = 1024;
+
+/// How long an event waits for an idle actor to make room when `--max-instances` are resident.
+pub const ADMISSION_WAIT: Duration = Duration::from_millis(250);
+
+/// An actor without events for this long is hibernated (`--idle-timeout-secs`).
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Resident actors of a node, unless `--max-instances` says otherwise.
+pub const INSTANCES_MAX: usize = 1000;
+
+/// Guest CPU of one event (`--cpu-budget-ms`): guest code only, host calls are not charged.
+pub const CPU_BUDGET: Duration = Duration::from_millis(50);
+
+/// Wall time of one event, everything counted (`--wall-budget-ms`).
+pub const WALL_BUDGET: Duration = Duration::from_secs(30);
+
+/// CPU of all SQL statements of one event together (`--sql-cpu-budget-ms`).
+pub const SQL_CPU_BUDGET: Duration = Duration::from_secs(2);
+
+/// Linear memory of one instance (`--memory-mb`).
+pub const GUEST_MEMORY_BYTES: usize = 128 * MIB;
+
+/// Body of one request. Declared larger: 413; found larger while reading: the read fails.
+pub const BODY_BYTES_MAX: usize = 16 * MIB;
+
+/// After an answer, how long the unread rest of a request's body is read and dropped.
+pub const BODY_DRAIN_WAIT: Duration = Duration::from_secs(30);
+
+/// Size of one actor's database. Past it writes fail with `quota-exceeded`; reads and deletes work.
+pub const DATABASE_BYTES_MAX: usize = 1024 * MIB;
+
+/// One SQL value, bound or returned.
+pub const VALUE_BYTES_MAX: usize = 16 * MIB;
+
+/// Everything one query returns.
+pub const RESULT_BYTES_MAX: usize = 16 * MIB;
+
+/// Bytes one event may write to its database, counting every rewrite of a page.
+pub const EVENT_WRITTEN_BYTES_MAX: usize = 256 * MIB;
+
+/// Text of one SQL statement.
+pub const STATEMENT_BYTES_MAX: usize = MIB;
+
+/// Compiled statements kept per open database.
+pub const STATEMENTS_CACHED: usize = 32;
+
+/// An actor's name: bytes of UTF-8.
+pub const NAME_BYTES_MAX: usize = 256;
+
+/// A tenant's, app's or class's name: bytes.
+pub const IDENTIFIER_BYTES_MAX: usize = 64;
+
+/// Failures of one actor's process within `QUARANTINE_WINDOW` before its address is quarantined.
+pub const ACTOR_FAILURES_MAX: usize = 5;
+
+/// The time over which an actor's failures are counted.
+pub const QUARANTINE_WINDOW: Duration = Duration::from_secs(60);
+
+/// First quarantine of a failing address; each further one doubles.
+pub const QUARANTINE_FIRST: Duration = Duration::from_secs(1);
+
+/// Longest quarantine of a failing address.
+pub const QUARANTINE_LONGEST: Duration = Duration::from_secs(300);
+
+/// Addresses of one class whose failures are remembered.
+pub const FAILING_ADDRESSES_MAX: usize = 4096;
+
+/// Restarts of supervised processes within `RESTART_WINDOW` before the node stops.
+pub const RESTARTS_MAX: usize = 3;
+
+/// The time over which restarts are counted.
+pub const RESTART_WINDOW: Duration = Duration::from_secs(30);
+
+/// First delay before a failed process is started again; each further one doubles.
+pub const RESTART_BACKOFF_FIRST: Duration = Duration::from_millis(50);
+
+/// On a clean stop: how long queued events may still run (`--shutdown-grace-secs`).
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
+
+/// A guest's log line; the rest of a longer one is cut.
+pub const LOG_LINE_BYTES_MAX: usize = 8 * 1024;
+
+/// Guest log lines per actor and second; more are dropped and counted.
+pub const LOG_LINES_PER_SECOND: u32 = 100;

@@ -1,0 +1,115 @@
+//! Every metric of the product: name and help together, counted by processes and shells alike.
+
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
+};
+
+use crate::address::Class;
+
+/// Seconds: from a hot actor's answer to an event at its wall.
+const EVENT_SECONDS: [f64; 12] =
+    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0, 30.0];
+
+pub struct Metrics {
+    pub registry: Registry,
+    events: IntCounterVec,
+    event_seconds: HistogramVec,
+    refusals: IntCounterVec,
+    pub residents: IntGauge,
+    pub wakes: IntCounter,
+    pub hibernations: IntCounterVec,
+    pub admission_wait_seconds: Histogram,
+    pub process_exits: IntCounterVec,
+    pub guest_log_lines: IntCounter,
+    pub guest_log_lines_dropped: IntCounter,
+}
+
+/// The counters of one class, looked up once so that an event costs no map access.
+#[derive(Clone)]
+pub struct ClassMetrics {
+    pub answered: IntCounter,
+    pub failed: IntCounter,
+    pub skipped: IntCounter,
+    pub seconds: Histogram,
+}
+
+impl Metrics {
+    pub fn new() -> Result<Self, prometheus::Error> {
+        let registry = Registry::new();
+        let counter = |name: &str, help: &str| -> Result<IntCounter, prometheus::Error> {
+            let metric = IntCounter::new(name, help)?;
+            registry.register(Box::new(metric.clone()))?;
+            Ok(metric)
+        };
+        let counters = |name: &str, help: &str, label: &[&str]| {
+            let metric = IntCounterVec::new(Opts::new(name, help), label)?;
+            registry.register(Box::new(metric.clone()))?;
+            Ok::<_, prometheus::Error>(metric)
+        };
+        let residents = IntGauge::new("wasmkeep_resident_actors", "Actors in memory now")?;
+        registry.register(Box::new(residents.clone()))?;
+        let event_seconds = HistogramVec::new(
+            HistogramOpts::new(
+                "wasmkeep_event_seconds",
+                "Time from the start of an event in its actor to its end",
+            )
+            .buckets(EVENT_SECONDS.to_vec()),
+            &["class"],
+        )?;
+        registry.register(Box::new(event_seconds.clone()))?;
+        let admission_wait_seconds = Histogram::with_opts(
+            HistogramOpts::new(
+                "wasmkeep_admission_wait_seconds",
+                "Time events waited for resident capacity",
+            )
+            .buckets(vec![0.001, 0.005, 0.01, 0.05, 0.1, 0.25]),
+        )?;
+        registry.register(Box::new(admission_wait_seconds.clone()))?;
+        Ok(Self {
+            events: counters(
+                "wasmkeep_events_total",
+                "Events by class and how they ended: answered, failed, skipped",
+                &["class", "outcome"],
+            )?,
+            event_seconds,
+            refusals: counters(
+                "wasmkeep_refusals_total",
+                "Answers the host made itself, by reason",
+                &["reason"],
+            )?,
+            residents,
+            wakes: counter("wasmkeep_wakes_total", "Actors made resident")?,
+            hibernations: counters(
+                "wasmkeep_hibernations_total",
+                "Actors hibernated, by cause: idle, evicted",
+                &["cause"],
+            )?,
+            admission_wait_seconds,
+            process_exits: counters(
+                "wasmkeep_process_exits_total",
+                "Supervised processes that ended abnormally, by kind and cause",
+                &["process", "cause"],
+            )?,
+            guest_log_lines: counter("wasmkeep_guest_log_lines_total", "Lines guests logged")?,
+            guest_log_lines_dropped: counter(
+                "wasmkeep_guest_log_lines_dropped_total",
+                "Lines guests logged beyond the rate limit",
+            )?,
+            registry,
+        })
+    }
+
+    pub fn class(&self, class: &Class) -> ClassMetrics {
+        let outcome = |outcome: &str| self.events.with_label_values(&[class.as_str(), outcome]);
+        ClassMetrics {
+            answered: outcome("answered"),
+            failed: outcome("failed"),
+            skipped: outcome("skipped"),
+            seconds: self.event_seconds.with_label_values(&[class.as_str()]),
+        }
+    }
+
+    pub fn refused(&self, reason: crate::event::Reason) {
+        self.refusals.with_label_values(&[reason.as_str()]).inc();
+    }
+}

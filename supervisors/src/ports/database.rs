@@ -1,0 +1,139 @@
+//! One SQLite database per actor, and what the node remembers of actors that have none.
+
+use thiserror::Error;
+use tokio::time::Instant;
+
+use crate::address::Address;
+
+/// One SQL value, as SQLite stores it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SqlValue {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(String),
+    Blob(Vec<u8>),
+}
+
+/// The answer of a query: the columns' names, and each row's values in their order.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RowSet {
+    pub columns: Vec<String>,
+    pub rows: Vec<Vec<SqlValue>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConstraintKind {
+    Unique,
+    PrimaryKey,
+    ForeignKey,
+    NotNull,
+    Check,
+    Other,
+}
+
+/// A guest's mistake or limit, as a value returned to it. The cases are those of `sql-error` in
+/// `wit/storage.wit`.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SqlError {
+    #[error("invalid: {0}")]
+    Invalid(String),
+    #[error("constraint: {message}")]
+    Constraint { kind: ConstraintKind, message: String },
+    #[error("quota exceeded: {0}")]
+    QuotaExceeded(String),
+    #[error("not allowed: {0}")]
+    NotAllowed(String),
+    /// The database itself failed; the actor is given up when the event ends.
+    #[error("internal: {0}")]
+    Internal(String),
+}
+
+/// The files of a database failed. What was written last may or may not be there.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{operation} {path}: {cause}")]
+pub struct StorageFault {
+    pub operation: &'static str,
+    pub path: String,
+    pub cause: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum OpenError {
+    /// The file is not a database of this actor that this build can read. A retry will not help.
+    #[error("{path} is not a readable database of this actor: {cause}")]
+    Damaged { path: String, cause: String },
+    /// Opening failed for now: descriptors, memory, permissions.
+    #[error(transparent)]
+    Failed(#[from] StorageFault),
+}
+
+/// What the host keeps in an actor's own database, beside the guest's tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meta {
+    /// The component whose `on-init` succeeded last, as hexadecimal SHA-256.
+    InitComponent,
+}
+
+impl Meta {
+    pub const fn key(self) -> &'static str {
+        match self {
+            Meta::InitComponent => "init_component",
+        }
+    }
+}
+
+/// The node's databases. An actor that never touched storage has no file; the node's index then
+/// remembers which component initialised it.
+pub trait Databases: Send + Sync + 'static {
+    /// Whether the actor has a database file.
+    fn has_file(&self, address: &Address) -> bool;
+
+    /// Opens the actor's database, creating the file when there is none. One connection at a time
+    /// per address: the caller keeps that.
+    fn open(&self, address: &Address) -> Result<Box<dyn Database>, OpenError>;
+
+    /// The component that initialised an actor without a database file.
+    fn fileless_init(&self, address: &Address) -> Result<Option<String>, StorageFault>;
+
+    /// Remembers that an actor without a database file was initialised by `component`.
+    fn set_fileless_init(&self, address: &Address, component: &str) -> Result<(), StorageFault>;
+
+    /// Removes what the node knows of the actor: the index entry, the WAL file, then the database,
+    /// and makes that durable. The database must be closed. Repeating it is harmless.
+    fn remove(&self, address: &Address) -> Result<(), StorageFault>;
+}
+
+/// One open database. Calls may block on the disk; the implementation steps off the runtime where
+/// that takes long.
+pub trait Database: Send {
+    /// Starts an event's budgets: statements must end by `deadline`.
+    fn begin_event(&mut self, deadline: Instant);
+
+    /// Ends an event: rolls back what is still open, and returns whether that was needed. After
+    /// an `internal` error the database is unusable and must be closed.
+    fn end_event(&mut self) -> Result<bool, StorageFault>;
+
+    /// Runs one statement and returns the rows it changed.
+    fn exec(&mut self, sql: &str, params: Vec<SqlValue>) -> Result<u64, SqlError>;
+
+    /// As `exec`, but inside a transaction only `COMMIT` and `END` are allowed. Does not make the
+    /// result durable: that is `sync`.
+    fn exec_before_sync(&mut self, sql: &str, params: Vec<SqlValue>) -> Result<u64, SqlError>;
+
+    /// Runs one statement and returns its rows; a write needs a `RETURNING` clause.
+    fn query(&mut self, sql: &str, params: Vec<SqlValue>) -> Result<RowSet, SqlError>;
+
+    fn in_transaction(&self) -> bool;
+
+    /// Returns once everything committed is on disk. A failure is never retried: the kernel may
+    /// have dropped the pages.
+    fn sync(&mut self) -> Result<(), StorageFault>;
+
+    fn meta(&mut self, key: Meta) -> Result<Option<String>, StorageFault>;
+
+    fn set_meta(&mut self, key: Meta, value: &str) -> Result<(), StorageFault>;
+
+    /// Moves the WAL into the database file and closes both.
+    fn close(self: Box<Self>) -> Result<(), StorageFault>;
+}

@@ -1,0 +1,93 @@
+//! A class's compiled component, an instance of it, and what it may ask during one event.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use thiserror::Error;
+use tokio::time::Instant;
+
+use super::database::{RowSet, SqlError, SqlValue};
+use crate::address::Address;
+use crate::event::{ReplyTo, Request};
+
+pub type GuestFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, GuestFault>> + Send + 'a>>;
+pub type ScopeFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// One version of a class: a compiled component that makes instances.
+pub trait Guest: Send + Sync + 'static {
+    /// Hexadecimal SHA-256 of the component.
+    fn component(&self) -> &str;
+
+    /// Makes an instance whose host calls go to `scope`.
+    fn instantiate(&self, scope: Arc<dyn EventScope>) -> GuestFuture<'_, Box<dyn Instance>>;
+}
+
+/// A component in memory. It serves one call at a time; after any fault but `Refused` and
+/// `NoResponse` it must be dropped.
+pub trait Instance: Send {
+    /// Runs one handler, to its end or to `deadline`.
+    fn run<'a>(&'a mut self, call: GuestCall<'a>, deadline: Instant) -> GuestFuture<'a, ()>;
+
+    /// Whether the instance has gathered so much that a fresh one should take its place.
+    fn is_worn(&self) -> bool;
+}
+
+/// Which handler to run.
+pub enum GuestCall<'a> {
+    Init,
+    /// The answer goes to `reply` as soon as the guest gives its head.
+    Request {
+        request: Request,
+        reply: &'a mut ReplyTo,
+    },
+}
+
+/// How guest code failed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum GuestFault {
+    /// The handler returned an error of its own. The instance stays.
+    #[error("the handler failed: {0}")]
+    Refused(String),
+    /// The handler returned without a response. The instance stays.
+    #[error("the handler returned without a response")]
+    NoResponse,
+    #[error("the guest trapped: {0}")]
+    Trapped(String),
+    #[error("the event used up its CPU budget")]
+    CpuExceeded,
+    #[error("the event used up its wall time")]
+    WallExceeded,
+    #[error("no instance could be made: {0}")]
+    NotInstantiated(String),
+}
+
+impl GuestFault {
+    /// Whether the instance may serve further events.
+    pub fn keeps_instance(&self) -> bool {
+        matches!(self, GuestFault::Refused(_) | GuestFault::NoResponse)
+    }
+}
+
+/// Everything a guest may ask of the host during one event. Between events the guest does not
+/// run, so nothing is asked.
+pub trait EventScope: Send + Sync + 'static {
+    fn address(&self) -> &Address;
+
+    fn exec(&self, sql: &str, params: Vec<SqlValue>) -> Result<u64, SqlError>;
+
+    fn query(&self, sql: &str, params: Vec<SqlValue>) -> Result<RowSet, SqlError>;
+
+    fn exec_durable<'a>(
+        &'a self,
+        sql: &'a str,
+        params: Vec<SqlValue>,
+    ) -> ScopeFuture<'a, Result<u64, SqlError>>;
+
+    fn delete_self(&self);
+
+    fn delete_self_durable(&self) -> ScopeFuture<'_, Result<(), SqlError>>;
+
+    /// A line the guest wrote to its standard output or error.
+    fn log(&self, line: &str, is_error: bool);
+}

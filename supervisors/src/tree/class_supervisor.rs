@@ -1,0 +1,186 @@
+//! Keeps the actor processes of one class: starts them on demand, forgets the finished, and
+//! quarantines an address whose process keeps failing. It never awaits anything.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use ractor::{Actor as Process, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::restart::{Child, Decision, Exit, decide};
+use crate::actor::mailbox::Shared;
+use crate::actor::process::{ActorProcess, Arguments, ClassRuntime};
+use crate::actor::{Mailbox, Seat};
+use crate::address::Address;
+use crate::event::{Reason, Refusal};
+use crate::limits::{FAILING_ADDRESSES_MAX, QUARANTINE_WINDOW};
+
+/// Asks for the mailbox of an address, and for a process behind it if there is none.
+pub struct StartActor {
+    pub address: Address,
+    pub seat: Seat,
+    pub reply: oneshot::Sender<Result<Mailbox, Refusal>>,
+}
+
+pub struct ClassSupervisor(pub Arc<ClassRuntime>);
+
+#[derive(Default)]
+pub struct State {
+    children: HashMap<ActorId, Arc<Shared>>,
+    /// Asked for while the address's last process was still closing.
+    waiting: HashMap<Address, Vec<StartActor>>,
+    failing: HashMap<Address, Failures>,
+}
+
+#[derive(Default)]
+struct Failures {
+    recent: VecDeque<Instant>,
+    quarantines: u32,
+    refused_until: Option<Instant>,
+}
+
+impl Process for ClassSupervisor {
+    type Msg = StartActor;
+    type State = State;
+    type Arguments = ();
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<StartActor>,
+        (): (),
+    ) -> Result<State, ActorProcessingErr> {
+        Ok(State::default())
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<StartActor>,
+        start: StartActor,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        self.start(&myself, start, state);
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<StartActor>,
+        event: SupervisionEvent,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorTerminated(child, _, None) => {
+                self.ended(&myself, &child, Exit::Normal, state);
+            }
+            SupervisionEvent::ActorTerminated(child, _, Some(reason)) => {
+                tracing::error!(process = "actor", %reason, "process was ended");
+                self.ended(&myself, &child, Exit::Abnormal, state);
+            }
+            SupervisionEvent::ActorFailed(child, error) => {
+                let address = state.children.get(&child.get_id()).map(|s| s.address.to_string());
+                tracing::error!(actor = address, %error, "actor process failed");
+                self.ended(&myself, &child, Exit::Abnormal, state);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl ClassSupervisor {
+    fn start(&self, myself: &ActorRef<StartActor>, start: StartActor, state: &mut State) {
+        let StartActor { address, seat, reply } = start;
+        if let Some(mailbox) = self.0.residents.find(&address) {
+            if mailbox.shared.gate.is_open() {
+                let _ = reply.send(Ok(mailbox));
+            } else {
+                let start = StartActor { address: address.clone(), seat, reply };
+                state.waiting.entry(address).or_default().push(start);
+            }
+            return;
+        }
+        if let Some(refusal) = state.failing.get(&address).and_then(Failures::refusal) {
+            let _ = reply.send(Err(refusal));
+            return;
+        }
+        let shared = Shared::new(address);
+        let spawned = ractor::ActorRuntime::spawn_linked_instant(
+            None,
+            ActorProcess(Arc::clone(&self.0)),
+            Arguments { shared: Arc::clone(&shared), seat },
+            myself.get_cell(),
+        );
+        let answer = match spawned {
+            Ok((process, _joined)) => {
+                state.children.insert(process.get_id(), Arc::clone(&shared));
+                let mailbox = Mailbox { shared, process };
+                self.0.residents.insert(mailbox.clone());
+                Ok(mailbox)
+            }
+            Err(error) => {
+                tracing::error!(actor = %shared.address, %error, "actor process did not start");
+                Err(Refusal::not_run(Reason::Unavailable))
+            }
+        };
+        let _ = reply.send(answer);
+    }
+
+    /// A child is gone: frees its address, and starts who waited for that.
+    fn ended(
+        &self,
+        myself: &ActorRef<StartActor>,
+        child: &ActorCell,
+        exit: Exit,
+        state: &mut State,
+    ) {
+        let Some(shared) = state.children.remove(&child.get_id()) else { return };
+        shared.gate.close();
+        self.0.residents.remove(&shared);
+        match exit {
+            Exit::Normal => {
+                state.failing.remove(&shared.address);
+            }
+            Exit::Abnormal => {
+                self.0.metrics.process_exits.with_label_values(&["actor", "failed"]).inc();
+                state.note_failure(&shared.address);
+            }
+        }
+        for start in state.waiting.remove(&shared.address).unwrap_or_default() {
+            self.start(myself, start, state);
+        }
+    }
+}
+
+impl State {
+    fn note_failure(&mut self, address: &Address) {
+        let now = Instant::now();
+        if self.failing.len() >= FAILING_ADDRESSES_MAX && !self.failing.contains_key(address) {
+            self.failing.retain(|_, failures| failures.matter(now));
+        }
+        let failures = self.failing.entry(address.clone()).or_default();
+        failures.recent.push_back(now);
+        failures.recent.retain(|at| now.duration_since(*at) < QUARANTINE_WINDOW);
+        let recent = failures.recent.len();
+        if let Decision::Quarantine(time) =
+            decide(Child::Temporary, Exit::Abnormal, recent, failures.quarantines)
+        {
+            tracing::error!(actor = %address, ?time, "actor keeps failing and is quarantined");
+            failures.quarantines += 1;
+            failures.refused_until = Some(now + time);
+        }
+    }
+}
+
+impl Failures {
+    fn refusal(&self) -> Option<Refusal> {
+        self.refused_until
+            .is_some_and(|until| Instant::now() < until)
+            .then(|| Refusal::not_run(Reason::Quarantined))
+    }
+
+    fn matter(&self, now: Instant) -> bool {
+        let recent = self.recent.back().is_some_and(|at| now - *at < QUARANTINE_WINDOW);
+        recent || self.refused_until.is_some_and(|until| now < until)
+    }
+}

@@ -1,0 +1,130 @@
+//! What the other functions of the host answer.
+
+use serde_json::{Value as Json, json};
+use wasmkeep_sdk::actors::{self, Answer, Call, CallError};
+use wasmkeep_sdk::storage::SqlError;
+use wasmkeep_sdk::websockets::{self, Message, Socket};
+use wasmkeep_sdk::{Error, Method, Request, Response, Result, alarms, calls, env as values, storage};
+
+use crate::sql;
+
+pub fn address() -> Response {
+    let actors::Address {
+        tenant,
+        class,
+        name,
+    } = actors::self_address();
+    Response::json(&json!({ "tenant": tenant, "class": class, "name": name }))
+}
+
+pub fn alarm(method: &Method, request: &Request) -> Result<Response> {
+    let done = match method {
+        Method::Post => match (request.parse_query("in")?, request.parse_query("at")?) {
+            (Some(ms), _) => alarms::set_after(std::time::Duration::from_millis(ms)),
+            (None, Some(at)) => alarms::set_at_ms(at),
+            (None, None) => return Err(Error::bad_request("say ?in= or ?at=")),
+        },
+        Method::Delete => alarms::clear(),
+        _ => Ok(()),
+    };
+    let pending = match done.and_then(|()| alarms::get_ms()) {
+        Ok(at) => json!({ "at": at, "attempt": alarms::attempt() }),
+        Err(error) => sql::failed(error),
+    };
+    Ok(Response::json(&pending))
+}
+
+pub fn alarms_that_ran() -> Result<Response> {
+    let ran = storage::query_as::<(i64, u32)>("SELECT at, attempt FROM alarm_log", ());
+    match ran {
+        Ok(ran) => Ok(Response::json(&ran)),
+        // None has run.
+        Err(SqlError::Invalid(_)) => Ok(Response::json(&json!([]))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub fn env(request: &Request) -> Response {
+    Response::json(&values::get(request.query("name").unwrap_or_default()))
+}
+
+pub fn call(request: &mut Request) -> Result<Response> {
+    let target = request.query("target").unwrap_or_default();
+    let call = actors::call(target)
+        .method(request.method().clone(), path_to_call(request))
+        .header("x-probe", "call")
+        .header("x-wasmkeep-evil", "set by the guest")
+        .body(request.bytes()?);
+    Ok(Response::json(&answered(call.send())))
+}
+
+pub fn call_many(request: &Request) -> Response {
+    let targets = request.query_pairs().filter(|(name, _)| *name == "target");
+    let calls = targets.map(|(_, target)| actors::call(target).get(path_to_call(request)));
+    let answers = calls::call_many(calls.collect::<Vec<Call>>()).into_iter();
+    Response::json(&answers.map(answered).collect::<Vec<Json>>())
+}
+
+fn path_to_call<'a>(request: &Request<'a>) -> &'a str {
+    request.query("path").unwrap_or("/hello")
+}
+
+fn answered(answer: Result<Answer, CallError>) -> Json {
+    match answer {
+        Ok(answer) => {
+            let headers = answer.headers().iter();
+            let headers = headers.map(|(name, value)| (name, String::from_utf8_lossy(value)));
+            json!({
+                "status": answer.status_code(),
+                "headers": headers.collect::<Vec<_>>(),
+                "body": String::from_utf8_lossy(answer.bytes()),
+            })
+        }
+        Err(CallError::Timeout) => json!({ "error": "timeout" }),
+        Err(CallError::Reentrant) => json!({ "error": "reentrant" }),
+        Err(CallError::InvalidAddress) => json!({ "error": "invalid-address" }),
+        Err(CallError::Failed(how)) => json!({ "error": "failed", "message": how }),
+    }
+}
+
+/// `[[id, attachment]…]`
+pub fn sockets() -> Response {
+    let sockets = websockets::connections().into_iter().map(|socket| {
+        let attachment = socket.attachment();
+        let text = attachment.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        json!([socket.id(), text])
+    });
+    Response::json(&sockets.collect::<Vec<Json>>())
+}
+
+/// Sends the body as text to `?socket=`.
+pub fn send(request: &mut Request) -> Result<Response> {
+    let text = request.text()?;
+    Ok(done(socket(request)?.send_text(text)))
+}
+
+pub fn close(request: &Request) -> Result<Response> {
+    let code = request.parse_query("code")?.unwrap_or(1000);
+    let reason = request.query("reason").unwrap_or_default();
+    Ok(done(socket(request)?.close(code, reason)))
+}
+
+/// Sends the body as text to all.
+pub fn broadcast(request: &mut Request) -> Result<Response> {
+    let text = request.text()?;
+    let sent = websockets::broadcast(&Message::Text(text));
+    Ok(Response::json(&json!({ "sent": sent })))
+}
+
+fn socket(request: &Request) -> Result<Socket> {
+    let id = request.parse_query("socket")?;
+    id.map(Socket::from_id)
+        .ok_or_else(|| Error::bad_request("say ?socket="))
+}
+
+fn done<E: std::fmt::Debug>(result: std::result::Result<(), E>) -> Response {
+    match result {
+        Ok(()) => Response::json(&json!({ "ok": true })),
+        Err(error) => Response::json(&json!({ "error": format!("{error:?}") })),
+    }
+}

@@ -1,0 +1,26 @@
+//! Host bindings of the worlds `actor` and `front`, generated from the WIT beside this crate.
+//!
+//! Nothing else lives here: generated code is most of a wasmtime host's compile time, and it
+//! changes only when the contract does.
+
+/// World `actor`: what an actor's component imports and exports.
+pub mod actor {
+    wasmtime::component::bindgen!({
+        path: ".",
+        world: "wasmkeep:actor/actor",
+        imports: {
+            "wasmkeep:actor/storage.exec-durable": async | trappable,
+            "wasmkeep:actor/storage.delete-self-durable": async | trappable,
+            "wasmkeep:actor/actors.call": async | trappable,
+            "wasmkeep:actor/calls.call-many": async | trappable,
+            default: trappable,
+        },
+        exports: { default: async },
+        require_store_data_send: true,
+        with: {
+            "wasi:io": wasmtime_wasi::p2::bindings::io,
+            "wasi:clocks": wasmtime_wasi::p2::bindings::clocks,
+            "wasi:http": wasmtime_wasi_http::p2::bindings::http,
+        },
+    });
+}

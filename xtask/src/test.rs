@@ -1,0 +1,233 @@
+//! `cargo xtask test`: everything CI runs, step by step.
+//!
+//! A failing step does not hide the ones after it, except those that need what it makes. The last
+//! line names what failed.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::usage::UsageError;
+use crate::{command, embed, guests, tidy};
+
+/// One selection for unit and black-box tests: another one would give dependencies other features,
+/// and build them a second time.
+const TESTED: &[&str] = &[
+    "wasmkeep-supervisors",
+    "wasmkeep",
+    "wasmkeep-wit",
+    "xtask",
+    "wasmkeep-sdk",
+];
+
+pub fn run(arguments: &[String]) -> Result<()> {
+    let options = Options::parse(arguments)?;
+    let mut steps = Steps::new();
+    if !steps.run("prepare", || prepare(&options)) {
+        return steps.finish("nothing was tested");
+    }
+    let runner = Runner::find();
+    steps.run("format", || {
+        let advice = "run `cargo fmt --all`";
+        command::run(command::cargo().args(["fmt", "--all", "--check"])).context(advice)
+    });
+    steps.run("tidy", tidy::check);
+    steps.run("demo component", embed::check);
+    let has_guests = !options.fast && steps.run("guests", guests::build);
+    steps.run("clippy", || {
+        let mut clippy = command::cargo();
+        clippy.args([
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ]);
+        command::run(&mut clippy)
+    });
+    steps.run("unit tests", || {
+        command::run(runner.tests().args(["--lib", "--bins"]))?;
+        command::run(command::cargo().args(["test", "--doc", "--package", "wasmkeep-sdk"]))
+    });
+    if options.fast {
+        return steps.finish("without guests and black-box tests, as --fast asks");
+    }
+    if has_guests {
+        steps.run("black-box tests", || black_box(&runner, &options.filter));
+    } else {
+        steps.skip("black-box tests", "there are no guests to run");
+    }
+    steps.finish("nothing left out")
+}
+
+struct Options {
+    fast: bool,
+    filter: Vec<String>,
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> Result<Self, UsageError> {
+        let mut own = arguments.split(|argument| argument == "--");
+        let fast = match own.next() {
+            None | Some([]) => false,
+            Some([only]) if only == "--fast" => true,
+            Some([first, ..]) => {
+                return Err(UsageError::new(format!("unexpected argument `{first}`")));
+            }
+        };
+        let filter = arguments
+            .iter()
+            .skip_while(|argument| *argument != "--")
+            .skip(1)
+            .cloned();
+        let filter: Vec<String> = filter.collect();
+        if fast && !filter.is_empty() {
+            return Err(UsageError::new(
+                "a filter is for black-box tests, and --fast skips those",
+            ));
+        }
+        Ok(Self { fast, filter })
+    }
+}
+
+/// Installs what the steps need and this machine lacks.
+fn prepare(options: &Options) -> Result<()> {
+    for component in ["rustfmt", "clippy"] {
+        let name = component.trim_start_matches("rust");
+        if !command::succeeds(command::cargo().args([name, "--version"])) {
+            let mut rustup = std::process::Command::new("rustup");
+            command::capture(rustup.args(["component", "add", component]))
+                .with_context(|| format!("install {component}, which `cargo {name}` needs"))?;
+        }
+    }
+    if !options.fast {
+        guests::prepare()?;
+    }
+    Ok(())
+}
+
+fn black_box(runner: &Runner, filter: &[String]) -> Result<()> {
+    let mut tests = runner.tests();
+    tests.args(["--test", "black_box", "--"]).args(filter);
+    tests.env("WASMKEEP_COMPONENTS", guests::folder());
+    command::run(&mut tests)
+}
+
+enum Runner {
+    Nextest,
+    Cargo,
+}
+
+impl Runner {
+    fn find() -> Self {
+        if command::succeeds(command::cargo().args(["nextest", "--version"])) {
+            Self::Nextest
+        } else {
+            println!("cargo-nextest is not installed: `cargo test` runs the tests");
+            Self::Cargo
+        }
+    }
+
+    fn tests(&self) -> std::process::Command {
+        let mut tests = command::cargo();
+        match self {
+            Self::Nextest => tests.args(["nextest", "run"]),
+            Self::Cargo => tests.args(["test", "--no-fail-fast"]),
+        };
+        for package in TESTED {
+            tests.args(["--package", package]);
+        }
+        tests
+    }
+}
+
+/// What ran, how long it took, and what came of it.
+struct Steps {
+    started: Instant,
+    failed: Vec<&'static str>,
+}
+
+impl Steps {
+    fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            failed: Vec::new(),
+        }
+    }
+
+    /// Whether the step succeeded.
+    fn run(&mut self, name: &'static str, step: impl FnOnce() -> Result<()>) -> bool {
+        println!("\n==> {name}");
+        let started = Instant::now();
+        let result = step();
+        let seconds = started.elapsed().as_secs_f64();
+        match &result {
+            Ok(()) => println!("ok      {name} ({seconds:.1} s)"),
+            Err(error) => {
+                println!("FAILED  {name} ({seconds:.1} s): {error:#}");
+                self.failed.push(name);
+            }
+        }
+        result.is_ok()
+    }
+
+    fn skip(&mut self, name: &'static str, reason: &str) {
+        println!("\nNOT RUN {name}: {reason}");
+        self.failed.push(name);
+    }
+
+    fn finish(self, extent: &str) -> Result<()> {
+        println!();
+        let seconds = self.started.elapsed().as_secs_f64();
+        if !self.failed.is_empty() {
+            bail!(
+                "cargo xtask test ({seconds:.0} s) failed: {}",
+                self.failed.join(", ")
+            );
+        }
+        println!("cargo xtask test passed in {seconds:.0} s: {extent}");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<(bool, Vec<String>), UsageError> {
+        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        Options::parse(&arguments).map(|options| (options.fast, options.filter))
+    }
+
+    #[test]
+    fn arguments_after_two_dashes_are_the_filter() {
+        let filter = vec!["a_test".to_owned(), "--".to_owned(), "--exact".to_owned()];
+        assert_eq!(parse(&[]).ok(), Some((false, vec![])));
+        assert_eq!(parse(&["--fast"]).ok(), Some((true, vec![])));
+        assert_eq!(
+            parse(&["--", "a_test", "--", "--exact"]).ok(),
+            Some((false, filter))
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        assert!(parse(&["a_test"]).is_err());
+        assert!(parse(&["--fast", "--slow"]).is_err());
+        assert!(parse(&["--fast", "--", "a_test"]).is_err());
+    }
+
+    #[test]
+    fn a_failed_or_skipped_step_fails_the_run_and_is_named() {
+        let mut steps = Steps::new();
+        assert!(steps.run("first", || Ok(())));
+        assert!(!steps.run("second", || bail!("broken")));
+        steps.skip("third", "needs the second");
+        let error = steps.finish("all").expect_err("two steps did not succeed");
+        assert!(
+            error.to_string().ends_with("failed: second, third"),
+            "{error}"
+        );
+    }
+}
