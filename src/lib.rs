@@ -1,1 +1,8 @@
+//! The shells of WasmKeep and its commands.
+//!
+//! Modules are listed lowest first, and each uses only those above it. The shells (`database`,
+//! `host`, `edge`) know the crates `supervisors` and `wit`, and never one another.
 
+pub mod database;
+
+pub mod host;

@@ -116,9 +116,14 @@ macro_rules! actor {
                 }
             }
 
-            // Only there: elsewhere (tests on the developer's machine) nothing calls them.
             #[cfg(target_arch = "wasm32")]
             $crate::bindings::export_actor!(Exported with_types_in $crate::bindings);
+
+            // Elsewhere, in tests on the developer's machine, nothing calls the actor. This keeps
+            // the compiler from reporting all of it as unused.
+            #[cfg(not(target_arch = "wasm32"))]
+            #[used]
+            static REACHED: fn() = $crate::export::reach::<Exported>;
         };
     };
 }

@@ -15,6 +15,12 @@ pub trait Instance: Actor {
     fn with<R>(event: impl FnOnce(&mut Self) -> R) -> R;
 }
 
+/// Reaches all of an actor, as the exports do where there are any.
+#[cfg(not(target_arch = "wasm32"))]
+pub fn reach<A: Instance>() {
+    let _ = <A as bindings::Guest>::on_init();
+}
+
 /// Where the value lives, made when it is first entered.
 pub struct Memory<A>(RefCell<Option<A>>);
 

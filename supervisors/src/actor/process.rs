@@ -162,7 +162,7 @@ impl ActorProcess {
                 state.initialised = false;
             }
         }
-        if state.instance.as_ref().is_some_and(|instance| instance.is_worn()) {
+        if state.instance.as_mut().is_some_and(|instance| instance.is_worn()) {
             state.instance = None;
         }
         self.0.counters.seconds.observe(started.elapsed().as_secs_f64());

@@ -30,7 +30,7 @@ pub trait Instance: Send {
     fn run<'a>(&'a mut self, call: GuestCall<'a>, deadline: Instant) -> GuestFuture<'a, ()>;
 
     /// Whether the instance has gathered so much that a fresh one should take its place.
-    fn is_worn(&self) -> bool;
+    fn is_worn(&mut self) -> bool;
 }
 
 /// Which handler to run.

@@ -44,7 +44,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use wasmkeep_sdk::websockets::{Message, OpenRequest, Socket};
-use wasmkeep_sdk::{Actor, Error, Method, Request, Response, Result, actors, alarms, storage};
+use wasmkeep_sdk::{Actor, Error, Request, Response, Result, actors, alarms, storage};
 
 #[derive(Default)]
 struct Probe {

@@ -1,0 +1,181 @@
+//! Compiled components: checked against the contract, compiled once, kept on disk.
+
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+use wasmkeep_supervisors::ports::{EventScope, Guest, GuestFault, GuestFuture, Instance};
+use wasmkeep_wit::actor::ActorPre;
+use wasmkeep_wit::actor::wasmkeep::actor as wit;
+use wasmtime::Engine;
+use wasmtime::component::{Component, HasSelf, Linker};
+
+use super::instance::GuestInstance;
+use super::state::HostState;
+
+#[derive(Debug, Error)]
+pub enum ComponentError {
+    #[error("{path} cannot be read: {cause}")]
+    Unreadable { path: PathBuf, cause: io::Error },
+    #[error("{path} is not a WebAssembly component: {cause}")]
+    NotAComponent { path: PathBuf, cause: String },
+    #[error("{path} does not fit the world wasmkeep:actor/actor@0.2.0: {cause}")]
+    WrongWorld { path: PathBuf, cause: String },
+    #[error("the cache of compiled components cannot be used: {path}: {cause}")]
+    Cache { path: PathBuf, cause: io::Error },
+}
+
+/// Loads components, through a folder of compiled ones that only this server writes.
+pub struct Components {
+    engine: Engine,
+    linker: Linker<HostState>,
+    cache: PathBuf,
+    cpu_budget: Duration,
+    memory_bytes_max: usize,
+}
+
+impl Components {
+    pub fn new(
+        engine: &Engine,
+        cache: PathBuf,
+        cpu_budget: Duration,
+        memory_bytes_max: usize,
+    ) -> Result<Self, ComponentError> {
+        fs::create_dir_all(&cache)
+            .map_err(|cause| ComponentError::Cache { path: cache.clone(), cause })?;
+        let linker = linker(engine).map_err(|error| ComponentError::WrongWorld {
+            path: "the host itself".into(),
+            cause: format!("{error:#}"),
+        })?;
+        Ok(Self { engine: engine.clone(), linker, cache, cpu_budget, memory_bytes_max })
+    }
+
+    /// Loads a component file.
+    pub fn load_file(&self, path: &Path) -> Result<Arc<dyn Guest>, ComponentError> {
+        let bytes = fs::read(path)
+            .map_err(|cause| ComponentError::Unreadable { path: path.to_owned(), cause })?;
+        self.load(path, &bytes)
+    }
+
+    /// Loads a component; `origin` names it in errors.
+    pub fn load(&self, origin: &Path, bytes: &[u8]) -> Result<Arc<dyn Guest>, ComponentError> {
+        let hash = hex(&Sha256::digest(bytes));
+        let component = match self.cached(&hash) {
+            Some(component) => component,
+            None => self.compile(origin, bytes, &hash)?,
+        };
+        let wrong_world = |error: wasmtime::Error| ComponentError::WrongWorld {
+            path: origin.to_owned(),
+            cause: format!("{error:#}"),
+        };
+        let pre = self.linker.instantiate_pre(&component).map_err(wrong_world)?;
+        Ok(Arc::new(LoadedComponent {
+            pre: ActorPre::new(pre).map_err(wrong_world)?,
+            hash,
+            cpu_budget: self.cpu_budget,
+            memory_bytes_max: self.memory_bytes_max,
+        }))
+    }
+
+    fn cached(&self, hash: &str) -> Option<Component> {
+        let path = self.cache_path(hash);
+        if !path.exists() {
+            return None;
+        }
+        // SAFETY: the folder is this server's own, readable and writable by its user alone; the
+        // file was written by `compile` below, whole, and its name holds the engine's hash.
+        match unsafe { Component::deserialize_file(&self.engine, &path) } {
+            Ok(component) => Some(component),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "compiled component ignored");
+                None
+            }
+        }
+    }
+
+    fn compile(
+        &self,
+        origin: &Path,
+        bytes: &[u8],
+        hash: &str,
+    ) -> Result<Component, ComponentError> {
+        tracing::info!(component = %origin.display(), bytes = bytes.len(), "compiling");
+        let component = Component::from_binary(&self.engine, bytes).map_err(|error| {
+            ComponentError::NotAComponent {
+                path: origin.to_owned(),
+                cause: format!("{error:#}"),
+            }
+        })?;
+        // Not being able to cache costs the next start some time, nothing else.
+        match component.serialize() {
+            Ok(compiled) => {
+                let path = self.cache_path(hash);
+                if let Err(error) = write_whole(&path, &compiled) {
+                    tracing::warn!(path = %path.display(), %error, "compiled component not kept");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "compiled component not kept"),
+        }
+        Ok(component)
+    }
+
+    fn cache_path(&self, hash: &str) -> PathBuf {
+        let mut engine = std::hash::DefaultHasher::new();
+        self.engine.precompile_compatibility_hash().hash(&mut engine);
+        self.cache.join(format!("{hash}-{:016x}.cwasm", engine.finish()))
+    }
+}
+
+/// Writes beside the target and renames, so that no half-written file is ever found.
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let unfinished = path.with_extension(format!("{}.tmp", std::process::id()));
+    fs::write(&unfinished, bytes)?;
+    fs::rename(&unfinished, path)
+}
+
+fn linker(engine: &Engine) -> wasmtime::Result<Linker<HostState>> {
+    let mut linker = Linker::new(engine);
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+    wit::storage::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
+    wit::alarms::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
+    wit::actors::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
+    wit::calls::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
+    wit::websockets::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
+    wit::env::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
+    Ok(linker)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// `ports::Guest` over a component that is compiled and linked.
+struct LoadedComponent {
+    pre: ActorPre<HostState>,
+    hash: String,
+    cpu_budget: Duration,
+    memory_bytes_max: usize,
+}
+
+impl Guest for LoadedComponent {
+    fn component(&self) -> &str {
+        &self.hash
+    }
+
+    fn instantiate(&self, scope: Arc<dyn EventScope>) -> GuestFuture<'_, Box<dyn Instance>> {
+        Box::pin(async move {
+            let state = HostState::new(scope, self.cpu_budget, self.memory_bytes_max);
+            let instance = GuestInstance::new(&self.pre, state).await.map_err(|error| {
+                tracing::error!(error = format!("{error:#}"), "no instance could be made");
+                GuestFault::NotInstantiated(format!("{error:#}"))
+            })?;
+            Ok(Box::new(instance) as Box<dyn Instance>)
+        })
+    }
+}

@@ -1,0 +1,215 @@
+//! Requests and responses between `event`'s plain data and what wasi-http works with.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use ::http::header::{HeaderMap, HeaderName, HeaderValue};
+use ::http::uri::{Authority, PathAndQuery, Scheme, Uri};
+use bytes::Bytes;
+use futures_core::Stream;
+use http_body::{Body as _, Frame};
+use http_body_util::{BodyExt, Empty, Full};
+use tokio::sync::oneshot;
+use wasmkeep_supervisors::event::{Body, BodyError, BodyStream, Header, Reply, Request};
+use wasmtime_wasi_http::p2::body::{HyperIncomingBody, HyperOutgoingBody};
+
+/// The authority of a request whose client named none.
+const NO_AUTHORITY: &str = "localhost";
+
+pub type GuestRequest = ::http::Request<HyperIncomingBody>;
+pub type GuestResponse = ::http::Response<HyperOutgoingBody>;
+
+/// The request as wasi-http takes it. What HTTP allows but these types refuse is left out of the
+/// headers, which the edge has parsed before: it does not happen to a request from a client.
+pub fn request_in(request: Request) -> Result<GuestRequest, ::http::Error> {
+    let Request { head, body, .. } = request;
+    let path = PathAndQuery::from_maybe_shared(Bytes::from(head.path))?;
+    let authority = Authority::from_maybe_shared(Bytes::from(head.authority))
+        .unwrap_or_else(|_| Authority::from_static(NO_AUTHORITY));
+    let uri =
+        Uri::builder().scheme(Scheme::HTTP).authority(authority).path_and_query(path).build()?;
+    let mut guest = ::http::Request::new(body_in(body));
+    *guest.method_mut() = ::http::Method::from_bytes(head.method.as_bytes())?;
+    *guest.uri_mut() = uri;
+    *guest.headers_mut() = headers_in(head.headers);
+    Ok(guest)
+}
+
+fn headers_in(headers: Vec<Header>) -> HeaderMap {
+    let mut map = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        let name = HeaderName::from_bytes(&name);
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_maybe_shared(value)) {
+            map.append(name, value);
+        }
+    }
+    map
+}
+
+fn body_in(body: Body) -> HyperIncomingBody {
+    match body {
+        Body::Empty => Empty::new().map_err(|never| match never {}).boxed_unsync(),
+        Body::Whole(bytes) => Full::new(bytes).map_err(|never| match never {}).boxed_unsync(),
+        Body::Stream(pieces) => RequestBody(pieces).boxed_unsync(),
+    }
+}
+
+/// A body that is still arriving.
+struct RequestBody(BodyStream);
+
+impl http_body::Body for RequestBody {
+    type Data = Bytes;
+    type Error = wasmtime_wasi_http::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.0.as_mut().poll_next(context).map(|piece| {
+            piece.map(|piece| match piece {
+                Ok(bytes) => Ok(Frame::data(bytes)),
+                Err(BodyError::TooLarge(limit)) => {
+                    Err(wasmtime_wasi_http::Error::HttpRequestBodySize(Some(limit as u64)))
+                }
+                Err(BodyError::SenderLeft | BodyError::EventFailed) => {
+                    Err(wasmtime_wasi_http::Error::ConnectionTerminated)
+                }
+            })
+        })
+    }
+}
+
+/// Says how the handler ended, for a body that is still being read then: whether it may be whole.
+pub type HandlerEnd = oneshot::Sender<bool>;
+
+/// A reply whose body follows while the guest runs.
+pub fn streamed_reply(response: GuestResponse) -> (Reply, HandlerEnd) {
+    let (ended, handler) = oneshot::channel();
+    let (head, body) = response.into_parts();
+    let body = ReplyBody { body: Some(body), handler: Handler::Running(handler) };
+    (reply(&head, Body::Stream(Box::pin(body))), ended)
+}
+
+/// A reply of a handler that has returned: its body is there already, whole or not.
+pub fn finished_reply(response: GuestResponse) -> Reply {
+    let (head, body) = response.into_parts();
+    let mut body = ReplyBody { body: Some(body), handler: Handler::Returned };
+    let mut pieces = Vec::new();
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        match Pin::new(&mut body).poll_next(&mut context) {
+            Poll::Ready(Some(Ok(piece))) => pieces.push(piece),
+            Poll::Ready(None) => return reply(&head, whole(pieces)),
+            failed => {
+                let failed = match failed {
+                    Poll::Ready(Some(Err(error))) => error,
+                    _ => BodyError::EventFailed,
+                };
+                let pieces = pieces.into_iter().map(Ok).chain([Err(failed)]);
+                return reply(&head, Body::Stream(Box::pin(Pieces(pieces.collect()))));
+            }
+        }
+    }
+}
+
+fn whole(mut pieces: Vec<Bytes>) -> Body {
+    match pieces.len() {
+        0 => Body::Empty,
+        1 => Body::Whole(pieces.remove(0)),
+        _ => Body::Whole(pieces.concat().into()),
+    }
+}
+
+fn reply(head: &::http::response::Parts, body: Body) -> Reply {
+    let header_out = |(name, value): (&HeaderName, &HeaderValue)| {
+        (Bytes::copy_from_slice(name.as_str().as_bytes()), Bytes::copy_from_slice(value.as_bytes()))
+    };
+    Reply {
+        status: head.status.as_u16(),
+        headers: head.headers.iter().map(header_out).collect(),
+        body,
+    }
+}
+
+enum Handler {
+    Running(oneshot::Receiver<bool>),
+    Returned,
+    Failed,
+}
+
+/// The body a guest writes. A store that is dropped ends its bodies as if they were whole, so the
+/// handler's own end decides whether an end is one.
+struct ReplyBody {
+    body: Option<HyperOutgoingBody>,
+    handler: Handler,
+}
+
+impl ReplyBody {
+    fn fail(&mut self) -> Poll<Option<Result<Bytes, BodyError>>> {
+        self.body = None;
+        Poll::Ready(Some(Err(BodyError::EventFailed)))
+    }
+
+    /// Learns whether the handler has ended.
+    fn ask_handler(&mut self, context: &mut Context<'_>) {
+        if let Handler::Running(end) = &mut self.handler
+            && let Poll::Ready(end) = Pin::new(end).poll(context)
+        {
+            self.handler = if end == Ok(true) { Handler::Returned } else { Handler::Failed };
+        }
+    }
+}
+
+impl Stream for ReplyBody {
+    type Item = Result<Bytes, BodyError>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, BodyError>>> {
+        loop {
+            let Some(body) = &mut self.body else { return Poll::Ready(None) };
+            match Pin::new(body).poll_frame(context) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    // Trailers have no place in the reply: they are dropped.
+                    if let Ok(bytes) = frame.into_data() {
+                        return Poll::Ready(Some(Ok(bytes)));
+                    }
+                }
+                Poll::Ready(Some(Err(_))) => return self.fail(),
+                Poll::Ready(None) => {
+                    self.ask_handler(context);
+                    if matches!(self.handler, Handler::Failed) {
+                        return self.fail();
+                    }
+                    self.body = None;
+                    return Poll::Ready(None);
+                }
+                Poll::Pending => match self.handler {
+                    // Nobody is left who could write the rest.
+                    Handler::Returned | Handler::Failed => return self.fail(),
+                    Handler::Running(_) => {
+                        self.ask_handler(context);
+                        if matches!(self.handler, Handler::Running(_)) {
+                            return Poll::Pending;
+                        }
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// Pieces that are there already.
+struct Pieces(std::collections::VecDeque<Result<Bytes, BodyError>>);
+
+impl Stream for Pieces {
+    type Item = Result<Bytes, BodyError>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, BodyError>>> {
+        Poll::Ready(self.0.pop_front())
+    }
+}

@@ -1,0 +1,179 @@
+//! A component in memory: makes it, runs one handler at a time, and says how each ended.
+
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use wasmkeep_supervisors::event::{Refusal, Reason, ReplyTo, Request};
+use wasmkeep_supervisors::ports::{GuestCall, GuestFault, GuestFuture, Instance};
+use wasmkeep_wit::actor::{Actor, ActorPre};
+use wasmtime::{CallHook, Store, Trap, UpdateDeadline};
+use wasmtime_wasi_http::WasiHttpView;
+use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, Scheme};
+
+use super::http::{
+    GuestRequest, GuestResponse, HandlerEnd, finished_reply, request_in, streamed_reply,
+};
+use super::state::HostState;
+
+/// Host objects an instance may keep between events before a fresh one takes its place.
+const HOST_OBJECTS_KEPT_MAX: usize = 512;
+/// Ticks until a guest that runs on is looked at: the first may come at once.
+const FIRST_LOOK_TICKS: u64 = 2;
+
+pub struct GuestInstance {
+    store: Store<HostState>,
+    actor: Actor,
+}
+
+impl GuestInstance {
+    pub async fn new(pre: &ActorPre<HostState>, state: HostState) -> wasmtime::Result<Self> {
+        let meter = state.meter.clone();
+        let mut store = Store::new(pre.engine(), state);
+        store.limiter(|state| &mut state.memory_limit);
+        store.call_hook(|context, hook| {
+            match hook {
+                CallHook::CallingHost => context.data().meter.enter_host(),
+                CallHook::ReturningFromHost => context.data().meter.leave_host(),
+                CallHook::CallingWasm | CallHook::ReturningFromWasm => {}
+            }
+            Ok(())
+        });
+        store.epoch_deadline_callback(|context| {
+            let state = context.data();
+            if state.meter.used() >= state.cpu_budget {
+                Ok(UpdateDeadline::Interrupt)
+            } else {
+                // Lets others run on this thread, and the wall's timer be looked at.
+                Ok(UpdateDeadline::Yield(1))
+            }
+        });
+        store.set_epoch_deadline(FIRST_LOOK_TICKS);
+        let actor = meter.metered(pre.instantiate_async(&mut store)).await?;
+        Ok(Self { store, actor })
+    }
+
+    async fn init(&mut self, deadline: Instant) -> Result<(), GuestFault> {
+        let meter = self.begin();
+        let call = meter.metered(self.actor.call_on_init(&mut self.store));
+        match timeout_at(deadline, call).await {
+            Ok(Ok(Ok(()))) => Ok(()),
+            Ok(Ok(Err(text))) => Err(GuestFault::Refused(text)),
+            Ok(Err(error)) => Err(self.fault(&error)),
+            Err(_) => Err(GuestFault::WallExceeded),
+        }
+    }
+
+    async fn request(
+        &mut self,
+        request: Request,
+        reply: &mut ReplyTo,
+        deadline: Instant,
+    ) -> Result<(), GuestFault> {
+        let request = match request_in(request) {
+            Ok(request) => request,
+            Err(error) => {
+                reply.send(Err(Refusal::not_run(Reason::BadRequest).with_detail(error.to_string())));
+                return Ok(());
+            }
+        };
+        let (head_out, mut head) = oneshot::channel();
+        let mut streaming: Option<HandlerEnd> = None;
+        let result = {
+            let mut call = std::pin::pin!(self.handle(request, head_out));
+            let mut head_came = false;
+            loop {
+                tokio::select! {
+                    // The guest first: what it answers at once goes out as one piece.
+                    biased;
+                    result = &mut call => break result,
+                    answer = &mut head, if !head_came => {
+                        head_came = true;
+                        if let Ok(Ok(response)) = answer {
+                            let (answer, end) = streamed_reply(response);
+                            reply.send(Ok(answer));
+                            streaming = Some(end);
+                        }
+                    }
+                    () = sleep_until(deadline) => {
+                        tell(streaming, false);
+                        return Err(GuestFault::WallExceeded);
+                    }
+                }
+            }
+        };
+        // Told before the store can go: its bodies then end as if they were whole.
+        tell(streaming, result.is_ok());
+        result.map_err(|error| self.fault(&error))?;
+        if reply.is_answered() {
+            return Ok(());
+        }
+        match head.try_recv() {
+            Ok(Ok(response)) => {
+                reply.send(Ok(finished_reply(response)));
+                Ok(())
+            }
+            Ok(Err(code)) => Err(GuestFault::Refused(described(&code))),
+            Err(_) => Err(GuestFault::NoResponse),
+        }
+    }
+
+    /// Calls the guest's HTTP handler, metered.
+    async fn handle(
+        &mut self,
+        request: GuestRequest,
+        head: oneshot::Sender<Result<GuestResponse, ErrorCode>>,
+    ) -> wasmtime::Result<()> {
+        let meter = self.begin();
+        let mut http = self.store.data_mut().http();
+        let request = http.new_incoming_request(Scheme::Http, request)?;
+        let out = http.new_response_outparam(head)?;
+        let handler = self.actor.wasi_http_incoming_handler();
+        meter.metered(handler.call_handle(&mut self.store, request, out)).await
+    }
+
+    /// Starts the budgets of one handler.
+    fn begin(&mut self) -> super::meter::Meter {
+        self.store.set_epoch_deadline(FIRST_LOOK_TICKS);
+        let meter = self.store.data().meter.clone();
+        meter.reset();
+        meter
+    }
+
+    /// What a failed call means; the guest's stack goes to its log.
+    fn fault(&self, error: &wasmtime::Error) -> GuestFault {
+        let trap = error.downcast_ref::<Trap>();
+        if trap == Some(&Trap::Interrupt) {
+            return GuestFault::CpuExceeded;
+        }
+        self.store.data().scope.log(&format!("{error:?}"), true);
+        GuestFault::Trapped(
+            trap.map_or_else(|| "a host call ended it".to_owned(), Trap::to_string),
+        )
+    }
+}
+
+fn tell(streaming: Option<HandlerEnd>, whole: bool) {
+    if let Some(end) = streaming {
+        let _ = end.send(whole);
+    }
+}
+
+fn described(code: &ErrorCode) -> String {
+    format!("the handler answered with an error instead of a response: {code:?}")
+}
+
+impl Instance for GuestInstance {
+    fn run<'a>(&'a mut self, call: GuestCall<'a>, deadline: Instant) -> GuestFuture<'a, ()> {
+        Box::pin(async move {
+            match call {
+                GuestCall::Init => self.init(deadline).await,
+                GuestCall::Request { request, reply } => {
+                    self.request(request, reply, deadline).await
+                }
+            }
+        })
+    }
+
+    fn is_worn(&mut self) -> bool {
+        self.store.data_mut().kept_objects() > HOST_OBJECTS_KEPT_MAX
+    }
+}

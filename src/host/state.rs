@@ -1,0 +1,136 @@
+//! What a store holds beside the guest: WASI that reaches nothing, the scope its host calls go to,
+//! and its limits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use wasmkeep_supervisors::limits::BODY_BYTES_MAX;
+use wasmkeep_supervisors::ports::EventScope;
+use wasmtime::ResourceLimiter;
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{
+    RequestOptions, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
+};
+
+use super::log::LogStream;
+use super::meter::Meter;
+
+/// Host objects a guest may hold at once: streams, bodies, headers.
+const HOST_OBJECTS_MAX: usize = 4096;
+const RANDOM_BYTES_MAX: u64 = 64 * 1024;
+/// A response body's writes wait once this many pieces of this size are unread.
+const RESPONSE_PIECES: usize = 4;
+const RESPONSE_PIECE_BYTES: usize = 64 * 1024;
+/// Elements of one table.
+const TABLE_ELEMENTS_MAX: usize = 100_000;
+
+pub struct HostState {
+    wasi: WasiCtx,
+    http: WasiHttpCtx,
+    hooks: OutboundHooks,
+    pub table: ResourceTable,
+    pub scope: Arc<dyn EventScope>,
+    pub meter: Meter,
+    pub cpu_budget: Duration,
+    pub memory_limit: MemoryLimit,
+}
+
+impl HostState {
+    pub fn new(scope: Arc<dyn EventScope>, cpu_budget: Duration, memory_bytes_max: usize) -> Self {
+        let wasi = WasiCtx::builder()
+            .stdout(LogStream::new(Arc::clone(&scope), false))
+            .stderr(LogStream::new(Arc::clone(&scope), true))
+            .allow_tcp(false)
+            .allow_udp(false)
+            .allow_ip_name_lookup(false)
+            .socket_addr_check(|_, _| Box::pin(async { false }))
+            .max_random_size(RANDOM_BYTES_MAX)
+            .build();
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(HOST_OBJECTS_MAX);
+        Self {
+            wasi,
+            http: WasiHttpCtx::new(),
+            hooks: OutboundHooks,
+            table,
+            scope,
+            meter: Meter::default(),
+            cpu_budget,
+            memory_limit: MemoryLimit { bytes_max: memory_bytes_max },
+        }
+    }
+}
+
+impl HostState {
+    /// Host objects the guest has not dropped.
+    pub fn kept_objects(&mut self) -> usize {
+        self.table.iter_mut().count()
+    }
+}
+
+impl WasiView for HostState {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl WasiHttpView for HostState {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.hooks }
+    }
+}
+
+/// Outbound HTTP: refused in this build, and the size of response pieces.
+struct OutboundHooks;
+
+type Sent = wasmtime_wasi_http::Result<(
+    ::http::Response<WasiBody>,
+    Box<dyn Future<Output = wasmtime_wasi_http::Result<()>> + Send>,
+)>;
+
+impl WasiHttpHooks for OutboundHooks {
+    fn send_request(
+        &mut self,
+        _request: ::http::Request<WasiBody>,
+        _options: Option<RequestOptions>,
+        _finished: Box<dyn Future<Output = wasmtime_wasi_http::Result<()>> + Send>,
+    ) -> Box<dyn Future<Output = Sent> + Send> {
+        Box::new(async { Err(wasmtime_wasi_http::Error::HttpRequestDenied) })
+    }
+
+    fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {
+        RESPONSE_PIECES
+    }
+
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        RESPONSE_PIECE_BYTES
+    }
+}
+
+/// Refuses memory past the limit; the guest's allocator then fails or traps.
+pub struct MemoryLimit {
+    bytes_max: usize,
+}
+
+impl ResourceLimiter for MemoryLimit {
+    fn memory_growing(
+        &mut self,
+        _current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        Ok(desired <= self.bytes_max)
+    }
+
+    fn table_growing(
+        &mut self,
+        _current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        Ok(desired <= TABLE_ELEMENTS_MAX)
+    }
+}
+
+const _: () = assert!(RESPONSE_PIECES * RESPONSE_PIECE_BYTES < BODY_BYTES_MAX);
