@@ -3,6 +3,16 @@
 //! Modules are listed lowest first, and each uses only those above it. The shells (`database`,
 //! `host`, `edge`) know the crates `supervisors` and `wit`, and never one another.
 
+pub mod telemetry;
+
 pub mod database;
 
 pub mod host;
+
+pub mod edge;
+
+pub mod config;
+
+pub mod serve;
+
+pub mod cli;

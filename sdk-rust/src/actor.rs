@@ -62,7 +62,9 @@ pub trait Actor: Default + 'static {
     /// After an error it runs again, in 1 s at first and up to 5 min later, so what it does should
     /// bear being done twice.
     fn alarm(&mut self) -> Result<()> {
-        Err(Error::internal("an alarm was due, but this actor has no `alarm` handler"))
+        Err(Error::internal(
+            "an alarm was due, but this actor has no `alarm` handler",
+        ))
     }
 
     /// A client asks for a WebSocket. An error refuses it; its text is the reason the client
@@ -117,7 +119,7 @@ macro_rules! actor {
             }
 
             #[cfg(target_arch = "wasm32")]
-            $crate::bindings::export_actor!(Exported with_types_in $crate::bindings);
+    $crate::bindings::export_actor!(Exported with_types_in $crate::bindings);
 
             // Elsewhere, in tests on the developer's machine, nothing calls the actor. This keeps
             // the compiler from reporting all of it as unused.

@@ -73,7 +73,9 @@ impl Body {
     }
 
     pub(crate) fn receive(incoming: &wasi::IncomingRequest) -> Self {
-        let source = incoming.consume().and_then(|body| Ok((body.stream()?, body)));
+        let source = incoming
+            .consume()
+            .and_then(|body| Ok((body.stream()?, body)));
         Body {
             source: source.ok(),
             ..Body::ended()
@@ -132,7 +134,10 @@ impl io::Read for Body {
             return Ok(0);
         }
         if self.read == self.piece.len() {
-            self.piece = self.next_piece().map_err(io::Error::other)?.unwrap_or_default();
+            self.piece = self
+                .next_piece()
+                .map_err(io::Error::other)?
+                .unwrap_or_default();
             self.read = 0;
         }
         let rest = &self.piece[self.read..];
@@ -177,7 +182,10 @@ impl BodyWriter {
     fn room(&mut self) -> Result<usize, StreamError> {
         loop {
             match self.stream.check_write()? {
-                0 => self.ready.get_or_insert_with(|| self.stream.subscribe()).block(),
+                0 => self
+                    .ready
+                    .get_or_insert_with(|| self.stream.subscribe())
+                    .block(),
                 room => return Ok(usize::try_from(room).unwrap_or(usize::MAX)),
             }
         }

@@ -115,15 +115,16 @@ impl Error {
 
     /// Writes what the client will not see to the log.
     pub(crate) fn log(&self, what: fmt::Arguments<'_>) {
-        if self.0.status >= 500 {
+        if !(200..500).contains(&self.0.status) {
             log(format_args!("{what}: {}: {self}", self.0.status));
         }
     }
 }
 
-/// A line on standard error. `eprintln!` would panic if the host had closed it.
+/// A line on standard error, in one piece: it is not buffered. `eprintln!` would panic if the
+/// host had closed it.
 pub(crate) fn log(line: fmt::Arguments<'_>) {
-    let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("{line}\n"));
+    let _ = io::Write::write_all(&mut io::stderr(), format!("{line}\n").as_bytes());
 }
 
 impl<E: StdError + 'static> From<E> for Error {

@@ -55,11 +55,9 @@ impl<A: Instance> bindings::Guest for A {
         A::with(A::alarm).map_err(for_the_log)
     }
 
-    fn on_websocket_open(
-        socket: SocketId,
-        request: bindings::OpenRequest,
-    ) -> Result<(), String> {
-        let open = |actor: &mut A| actor.socket_open(Socket::from_id(socket), OpenRequest::from(request));
+    fn on_websocket_open(socket: SocketId, request: bindings::OpenRequest) -> Result<(), String> {
+        let open =
+            |actor: &mut A| actor.socket_open(Socket::from_id(socket), OpenRequest::from(request));
         A::with(open).map_err(|error| {
             error.log(format_args!("WebSocket open"));
             error.message().to_owned()

@@ -323,7 +323,11 @@ mod tests {
         assert_eq!(error.status_code(), 400);
         assert!(error.message().starts_with("the request body is not JSON:"));
         let error = parse_json::<u8>(b"\"x\"").unwrap_err();
-        assert!(error.message().starts_with("the request body does not fit:"));
+        assert!(
+            error
+                .message()
+                .starts_with("the request body does not fit:")
+        );
         assert_eq!(parse_json::<u8>(b"7").unwrap(), 7);
     }
 }

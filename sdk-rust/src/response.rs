@@ -1,14 +1,15 @@
 use std::fmt;
 use std::io::Write;
+use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
 use crate::bindings::wasi::http::types::{
-    Fields, HeaderError, OutgoingBody, OutgoingResponse, ResponseOutparam,
+    ErrorCode, Fields, HeaderError, OutgoingBody, OutgoingResponse, ResponseOutparam,
 };
 use crate::body::BodyWriter;
 use crate::request::Head;
-use crate::{Error, Headers, Method, Result, error, json};
+use crate::{Error, Headers, Method, Result, error};
 
 /// An HTTP response.
 ///
@@ -38,6 +39,9 @@ enum Content {
     /// What kept the body from being made: the answer is this error instead.
     Failed(Error),
 }
+
+/// What a response may have. A 1xx is not one: another response would have to follow.
+const STATUSES: RangeInclusive<u16> = 200..=999;
 
 type StreamBody = dyn FnOnce(&mut BodyWriter) -> Result<()>;
 
@@ -177,9 +181,20 @@ impl Response {
     }
 }
 
+/// Not [`json!`](crate::json): this is in every guest, and a map would add kilobytes to it.
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    error: &'a str,
+}
+
 impl From<Error> for Response {
     fn from(error: Error) -> Self {
-        Response::json(&json!({ "error": error.message() })).status(error.status_code())
+        let status = match error.status_code() {
+            status if STATUSES.contains(&status) => status,
+            _ => 500,
+        };
+        let error = error.message();
+        Response::json(&ErrorBody { error }).status(status)
     }
 }
 
@@ -203,16 +218,12 @@ impl fmt::Debug for Response {
 pub(crate) fn send(result: Result<Response>, request: &Head, to: ResponseOutparam) {
     let what = format_args!("{} {}", request.method, request.path());
     let answer = result.and_then(|response| response.prepare(&request.method));
-    let (outgoing, content) = match answer {
-        Ok(prepared) => prepared,
-        Err(error) => {
-            error.log(what);
-            match Response::from(error).prepare(&request.method) {
-                Ok(prepared) => prepared,
-                // Only a status no response may have gets here: `Error::status(7, …)`.
-                Err(_) => (OutgoingResponse::new(Fields::new()), Content::Empty),
-            }
-        }
+    let answer = answer.or_else(|error| {
+        error.log(what);
+        Response::from(error).prepare(&request.method)
+    });
+    let Ok((outgoing, content)) = answer else {
+        return ResponseOutparam::set(to, Err(ErrorCode::InternalError(None)));
     };
     let writer = match content {
         Content::Bytes(_) | Content::Stream(_) => BodyWriter::of(&outgoing),
@@ -233,12 +244,13 @@ fn write(content: Content, mut writer: BodyWriter, body: OutgoingBody, what: fmt
     let client_left = writer.client_left();
     drop(writer);
     match written {
-        // It fails when the client left, or when the length is not the one that was declared.
         Ok(()) => {
-            if let Err(error) = OutgoingBody::finish(body, None)
-                && !client_left
-            {
-                error::log(format_args!("{what}: the response is incomplete: {error:?}"));
+            // It fails too when the client has left, which is nobody's mistake.
+            let finished = OutgoingBody::finish(body, None);
+            if let Err(ErrorCode::HttpResponseBodySize(_)) = finished {
+                error::log(format_args!(
+                    "{what}: the body is not as long as its content-length"
+                ));
             }
         }
         // A body that is dropped unfinished ends as cut off.
@@ -255,11 +267,14 @@ impl Response {
         if let Content::Failed(error) = self.body {
             return Err(error);
         }
+        if !STATUSES.contains(&self.status) {
+            return Err(no_status(self.status));
+        }
         self.settle_length(method);
         let outgoing = OutgoingResponse::new(fields(self.headers)?);
-        if outgoing.set_status_code(self.status).is_err() {
-            let status = self.status;
-            return Err(Error::internal(format!("{status} is no status of a response")));
+        // Every outgoing response starts as a 200.
+        if self.status != 200 && outgoing.set_status_code(self.status).is_err() {
+            return Err(no_status(self.status));
         }
         Ok((outgoing, self.body))
     }
@@ -284,11 +299,14 @@ impl Response {
     }
 }
 
+fn no_status(status: u16) -> Error {
+    Error::internal(format!("{status} is no status of a response"))
+}
+
 fn fields(headers: Headers) -> Result<Fields> {
     Fields::from_list(headers.as_fields()).map_err(|error| {
-        let refused = |(name, value): &&(String, Vec<u8>)| {
-            Fields::new().append(name, value).is_err()
-        };
+        let refused =
+            |(name, value): &&(String, Vec<u8>)| Fields::new().append(name, value).is_err();
         let name = headers.as_fields().iter().find(refused);
         let name = name.map_or("?", |(name, _)| name);
         let why = match error {
@@ -351,6 +369,18 @@ mod tests {
             panic!("no body");
         };
         assert_eq!(body, br#"{"error":"name \"a\" is taken"}"#);
+    }
+
+    #[test]
+    fn an_error_with_no_status_of_a_response_answers_500() {
+        for status in [0, 100, 199, 1000] {
+            let response = Response::from(Error::status(status, "x"));
+            assert_eq!(response.status_code(), 500);
+        }
+        assert!(matches!(
+            Response::new(101).prepare(&Method::Get),
+            Err(error) if error.to_string() == "101 is no status of a response"
+        ));
     }
 
     #[test]

@@ -1,330 +1,236 @@
-//! Opens an actor's database as a sandboxed, budgeted connection, and closes it.
+//! One open database: how its connection is set up, and the port it implements.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rusqlite::config::DbConfig;
-use rusqlite::hooks::{AuthContext, Authorization};
 use rusqlite::limits::Limit;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, ffi};
+use rusqlite::{Connection, OpenFlags, ffi};
 use tokio::time::Instant;
-use wasmkeep_supervisors::address::Address;
-use wasmkeep_supervisors::limits::{
-    STATEMENT_BYTES_MAX, STATEMENTS_CACHED, VALUE_BYTES_MAX,
+use wasmkeep_supervisors::limits::{STATEMENT_BYTES_MAX, VALUE_BYTES_MAX};
+use wasmkeep_supervisors::ports::{
+    Database, Meta, OpenError, RowSet, SqlError, SqlValue, StorageFault,
 };
-use wasmkeep_supervisors::ports::{Database, Meta, OpenError, RowSet, SqlError, SqlValue, StorageFault};
 
+use super::DatabaseLimits;
 use super::budget::Budget;
-use super::files::DatabaseConfig;
-use super::sync::{pages_written, sync_main, sync_wal};
-use super::{off_worker, sandbox};
+use super::data_dir::DataDir;
+use super::failure::is_damage;
+use super::hooks::Hooks;
+use super::meta::Identity;
+use super::prepared::StatementCache;
+use super::statement::Purpose;
+use super::sync;
 
-pub const PAGE_BYTES: u64 = 4096;
-/// Pages the host may use beyond a guest's limit, so that a full actor still keeps its state.
-const HOST_PAGES: u64 = 16;
-/// A larger WAL is moved into the database at the end of an event.
-const WAL_PAGES_AFTER_EVENT: u32 = 1024;
-/// A larger WAL is moved into the database when it is closed; a smaller one is read at the next
-/// opening, which is cheaper than the syncs of a checkpoint.
-const WAL_PAGES_AT_CLOSE: u32 = 64;
-/// Virtual-machine steps between two looks at the budgets.
-const STEPS_PER_LOOK: i32 = 4000;
-const FORMAT: &str = "1";
-/// No file locks: the data directory's lock already keeps others out.
-const VFS: &str = "unix-none";
+pub(super) const PAGE_BYTES: u64 = 4096;
 
-/// What the connection's hooks and its owner share.
-pub struct Hooks {
-    /// The host's own statement is running: the sandbox does not apply.
-    pub host: AtomicBool,
-    /// Why the sandbox refused the last statement it refused.
-    pub refused: Mutex<Option<String>>,
-    /// Pages in the WAL after the last commit.
-    wal_pages: AtomicU32,
-    pub budget: Budget,
+/// Pages that the host may write beyond the guest's limit, so that a full actor's alarm can still
+/// be set or cleared.
+pub(super) const HOST_PAGES: u64 = 16;
+
+/// SQLite's files without locks: the one lock of the data directory stands for all of them, and
+/// a second descriptor of a file may be closed without losing anything.
+pub(super) const VFS: &std::ffi::CStr = c"unix-none";
+
+/// Before the database is read: without locks there is no shared memory, and so the WAL can only
+/// be opened in exclusive mode. Nothing is synced here: a new database costs no fsync, and
+/// `sync` makes the file durable before it first says so.
+const BEFORE_READING: &str = "
+    PRAGMA page_size = 4096;
+    PRAGMA locking_mode = EXCLUSIVE;
+    PRAGMA synchronous = OFF;";
+
+/// A journal in memory for the one step before the WAL, which writes the header of a new file.
+const NO_JOURNAL_FILE: &str = "PRAGMA journal_mode = MEMORY;";
+
+const SETTINGS: &str = "
+    PRAGMA cache_size = -1024;
+    PRAGMA temp_store = MEMORY;
+    PRAGMA mmap_size = 0;
+    PRAGMA auto_vacuum = NONE;
+    PRAGMA wal_autocheckpoint = 0;
+    PRAGMA foreign_keys = ON;
+    PRAGMA threads = 0;";
+
+const CONFIG: [(DbConfig, bool); 10] = [
+    (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+    (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+    (DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, false),
+    (DbConfig::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, false),
+    (DbConfig::SQLITE_DBCONFIG_ENABLE_ATTACH_CREATE, false),
+    (DbConfig::SQLITE_DBCONFIG_ENABLE_ATTACH_WRITE, false),
+    (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+    (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+    // The checkpoint at the end is ours, to see it fail.
+    (DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true),
+    (DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, true),
+];
+
+const LIMITS: [(Limit, i32); 12] = [
+    // A row holds a value of the greatest size and something beside it.
+    (Limit::SQLITE_LIMIT_LENGTH, (VALUE_BYTES_MAX + 64 * 1024) as i32),
+    (Limit::SQLITE_LIMIT_SQL_LENGTH, STATEMENT_BYTES_MAX as i32),
+    (Limit::SQLITE_LIMIT_COLUMN, 500),
+    (Limit::SQLITE_LIMIT_EXPR_DEPTH, 200),
+    (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 100),
+    (Limit::SQLITE_LIMIT_VDBE_OP, 250_000),
+    (Limit::SQLITE_LIMIT_FUNCTION_ARG, 100),
+    (Limit::SQLITE_LIMIT_ATTACHED, 0),
+    (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000),
+    (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 32_766),
+    (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 32),
+    (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+];
+
+/// An actor's open database. Dropping it closes the files as they are, WAL included; `close`
+/// leaves one file.
+pub struct LocalDatabase {
+    // In the order in which they must go: statements, connection, hooks.
+    pub(super) statements: StatementCache,
+    pub(super) connection: Connection,
+    pub(super) hooks: Hooks,
+    pub(super) path: PathBuf,
+    pub(super) identity: Identity,
+    pub(super) limits: DatabaseLimits,
+    pub(super) data_dir: Arc<DataDir>,
+    /// The database file and its directory entry are known to be on disk.
+    pub(super) file_is_durable: bool,
+    /// What the host keeps in the database, as read when it was opened; nothing once the host
+    /// has written there.
+    pub(super) meta: Option<Vec<(String, String)>>,
+    /// Why the database must not be used any more.
+    pub(super) given_up: Option<StorageFault>,
 }
 
-pub struct LocalDatabase {
-    pub connection: Connection,
-    pub hooks: Arc<Hooks>,
-    path: PathBuf,
-    pages_max: u64,
-    main_synced: bool,
-    /// The files failed: nothing more is asked of them.
-    pub failed: bool,
+/// What was on disk before a database was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Found {
+    pub file: bool,
+    /// The server did not close the database: what it committed last is still in the WAL.
+    pub wal: bool,
 }
 
 impl LocalDatabase {
-    /// Opens the file, or makes a new database of this actor.
-    pub fn open(
+    /// Opens the file at `path`, or creates it.
+    pub(super) fn open(
         path: PathBuf,
-        address: &Address,
-        config: &DatabaseConfig,
+        found: Found,
+        identity: Identity,
+        limits: DatabaseLimits,
+        data_dir: Arc<DataDir>,
     ) -> Result<Self, OpenError> {
-        let connection = connect(&path).map_err(|error| open_error(&path, &error))?;
-        let pages_max = config.bytes_max as u64 / PAGE_BYTES;
-        let written_max = config.event_written_bytes_max as u64;
-        let hooks = Arc::new(Hooks {
-            host: AtomicBool::new(true),
-            refused: Mutex::default(),
-            wal_pages: AtomicU32::new(0),
-            budget: Budget::new(config.sql_cpu_budget, written_max),
-        });
-        let mut database =
-            Self { connection, hooks, path, pages_max, main_synced: false, failed: false };
-        database
-            .set_up()
-            .and_then(|()| database.host(|connection| identify(connection, address)))
-            .map_err(|error| open_error(&database.path, &error))?
-            .map_err(|cause| OpenError::Damaged {
-                path: database.path.display().to_string(),
-                cause,
-            })?;
-        Ok(database)
-    }
-
-    fn set_up(&mut self) -> rusqlite::Result<()> {
-        self.limit_pages(self.pages_max)?;
-        let hooks = Arc::clone(&self.hooks);
-        self.connection.authorizer(Some(move |context: AuthContext<'_>| {
-            if hooks.host.load(Ordering::Relaxed) {
-                return Authorization::Allow;
-            }
-            match sandbox::refusal(&context) {
-                None => Authorization::Allow,
-                Some(why) => {
-                    *hooks.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
-                    Authorization::Deny
-                }
-            }
-        }))?;
-        let hooks = Arc::clone(&self.hooks);
-        self.connection.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages| {
-            hooks.wal_pages.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
-            Ok(())
-        }))?;
-        let hooks = Arc::clone(&self.hooks);
-        let handle = self.raw();
-        self.connection.progress_handler(
-            STEPS_PER_LOOK,
-            Some(move || hooks.budget.is_spent(handle.bytes_written())),
-        )
-    }
-
-    fn raw(&self) -> Raw {
-        // SAFETY: the handle is used by hooks of this connection only, which end with it.
-        Raw(unsafe { self.connection.handle() })
-    }
-
-    pub fn bytes_written(&self) -> u64 {
-        self.raw().bytes_written()
-    }
-
-    fn limit_pages(&self, pages: u64) -> rusqlite::Result<()> {
-        self.connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))
-    }
-
-    /// Runs the host's own statements, with some room beyond the guest's limit.
-    fn host<T>(
-        &self,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-    ) -> rusqlite::Result<T> {
-        self.hooks.host.store(true, Ordering::Relaxed);
-        let result = self
-            .limit_pages(self.pages_max + HOST_PAGES)
-            .and_then(|()| work(&self.connection))
-            .and_then(|value| self.limit_pages(self.pages_max).map(|()| value));
-        self.hooks.host.store(false, Ordering::Relaxed);
-        result
-    }
-
-    /// Moves the WAL into the database file and empties it.
-    fn checkpoint(&mut self) -> Result<(), StorageFault> {
-        let moved = off_worker(|| {
-            self.hooks.host.store(true, Ordering::Relaxed);
-            let moved = self
-                .connection
-                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
-            self.hooks.host.store(false, Ordering::Relaxed);
-            moved
-        });
-        match moved {
-            Ok(0) => {
-                self.hooks.wal_pages.store(0, Ordering::Relaxed);
-                Ok(())
-            }
-            // A reader of ours would have to be open: then the WAL simply stays.
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.fault("checkpointing", &error)),
+        let failed = |error: rusqlite::Error| open_error(&path, &error);
+        let connection = connect(&path).map_err(failed)?;
+        configure(&connection, found.file, limits).map_err(failed)?;
+        let budget = Budget::new(limits, &connection);
+        let hooks = Hooks::new(budget);
+        hooks.install(&connection);
+        if found.wal {
+            let frames = sync::wal_frames(&connection).map_err(failed)?;
+            hooks.wal_frames.set(frames);
+            hooks.unsynced.set(frames > 0);
         }
-    }
-
-    pub fn fault(&mut self, operation: &'static str, cause: &dyn std::fmt::Display) -> StorageFault {
-        self.failed = true;
-        StorageFault { operation, path: self.path.display().to_string(), cause: cause.to_string() }
-    }
-
-    fn wal_pages(&self) -> u32 {
-        self.hooks.wal_pages.load(Ordering::Relaxed)
-    }
-}
-
-/// A connection's handle, for hooks that run inside its own calls.
-#[derive(Clone, Copy)]
-struct Raw(*mut ffi::sqlite3);
-
-// SAFETY: hooks run on whichever thread is inside a call of the connection, one at a time.
-unsafe impl Send for Raw {}
-
-impl Raw {
-    fn bytes_written(self) -> u64 {
-        pages_written(self.0) * PAGE_BYTES
+        Ok(Self {
+            statements: StatementCache::default(),
+            connection,
+            hooks,
+            path,
+            identity,
+            limits,
+            data_dir,
+            file_is_durable: false,
+            meta: None,
+            given_up: None,
+        })
     }
 }
 
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open_with_flags_and_vfs(
-        path,
-        OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX
-            | OpenFlags::SQLITE_OPEN_EXRESCODE
-            | OpenFlags::SQLITE_OPEN_NOFOLLOW,
-        VFS,
-    )?;
-    // The order matters: the page size before the first write, exclusive locking before WAL (the
-    // WAL's index is then kept on the heap, with no -shm file), and no sync for the switch to
-    // WAL itself: `sync` sees to the file's first one.
-    connection.execute_batch(
-        "PRAGMA page_size = 4096;
-         PRAGMA locking_mode = EXCLUSIVE;
-         PRAGMA synchronous = OFF;
-         PRAGMA journal_mode = WAL;
-         PRAGMA synchronous = NORMAL;
-         PRAGMA cache_size = -1024;
-         PRAGMA temp_store = MEMORY;
-         PRAGMA mmap_size = 0;
-         PRAGMA wal_autocheckpoint = 0;
-         PRAGMA foreign_keys = ON;",
-    )?;
-    for (config, on) in [
-        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
-        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
-        (DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, false),
-        (DbConfig::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, false),
-        (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
-        (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
-        (DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true),
-    ] {
+/// A connection to the file, with nothing read yet.
+pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_EXRESCODE
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    Connection::open_with_flags_and_vfs(path, flags, VFS)
+}
+
+fn configure(
+    connection: &Connection,
+    file_existed: bool,
+    limits: DatabaseLimits,
+) -> rusqlite::Result<()> {
+    connection.execute_batch(BEFORE_READING)?;
+    if !file_existed {
+        connection.execute_batch(NO_JOURNAL_FILE)?;
+    }
+    to_wal(connection)?;
+    connection.execute_batch(SETTINGS)?;
+    set_pages_max(connection, limits.pages_max())?;
+    for (config, on) in CONFIG {
         connection.set_db_config(config, on)?;
     }
-    let bytes = |bytes: usize| i32::try_from(bytes).unwrap_or(i32::MAX);
-    for (limit, most) in [
-        // Room for the record around a value of the largest size.
-        (Limit::SQLITE_LIMIT_LENGTH, bytes(VALUE_BYTES_MAX) + 64 * 1024),
-        (Limit::SQLITE_LIMIT_SQL_LENGTH, bytes(STATEMENT_BYTES_MAX)),
-        (Limit::SQLITE_LIMIT_COLUMN, 500),
-        (Limit::SQLITE_LIMIT_EXPR_DEPTH, 200),
-        (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 100),
-        (Limit::SQLITE_LIMIT_VDBE_OP, 250_000),
-        (Limit::SQLITE_LIMIT_FUNCTION_ARG, 100),
-        (Limit::SQLITE_LIMIT_ATTACHED, 0),
-        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000),
-        (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 32_766),
-        (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 32),
-        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
-    ] {
-        connection.set_limit(limit, most)?;
+    for (limit, value) in LIMITS {
+        connection.set_limit(limit, value)?;
     }
-    connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
-    Ok(connection)
+    Ok(())
 }
 
-/// Checks that the file is this actor's, or makes a new one so. The inner error says why not.
-fn identify(connection: &Connection, address: &Address) -> rusqlite::Result<Result<(), String>> {
-    let expected = [
-        ("format", FORMAT),
-        ("tenant", address.tenant.as_str()),
-        ("class", address.class.as_str()),
-        ("name", address.name.as_str()),
-    ];
-    let tables: i64 =
-        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if tables == 0 {
-        connection.execute_batch(
-            "BEGIN; CREATE TABLE _wk_meta (k TEXT PRIMARY KEY, v TEXT NOT NULL) WITHOUT ROWID;",
-        )?;
-        for (key, value) in expected {
-            connection.execute("INSERT INTO _wk_meta VALUES (?, ?)", [key, value])?;
-        }
-        connection.execute_batch("COMMIT")?;
-        return Ok(Ok(()));
+pub(super) fn to_wal(connection: &Connection) -> rusqlite::Result<()> {
+    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    if mode == "wal" {
+        return Ok(());
     }
-    for (key, value) in expected {
-        let found = connection
-            .query_row("SELECT v FROM _wk_meta WHERE k = ?", [key], |row| row.get::<_, String>(0))
-            .optional();
-        match found {
-            Ok(Some(found)) if found == value => {}
-            Ok(Some(found)) => return Ok(Err(format!("its {key} is {found:?}, not {value:?}"))),
-            Ok(None) => return Ok(Err(format!("it does not say its {key}"))),
-            Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::Unknown) => {
-                return Ok(Err(error.to_string()));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(Ok(()))
+    let why = Some(format!("no WAL: the journal mode stays {mode}"));
+    Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CANTOPEN), why))
 }
 
-fn open_error(path: &Path, error: &rusqlite::Error) -> OpenError {
-    use rusqlite::ErrorCode;
-    let (path, cause) = (path.display().to_string(), error.to_string());
-    match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-            OpenError::Damaged { path, cause }
-        }
-        _ => OpenError::Failed(StorageFault { operation: "opening", path, cause }),
+pub(super) fn set_pages_max(connection: &Connection, pages: u64) -> rusqlite::Result<()> {
+    connection.execute_batch(&format!("PRAGMA max_page_count = {pages}"))
+}
+
+pub(super) fn open_error(path: &Path, error: &rusqlite::Error) -> OpenError {
+    if is_damage(error) {
+        damaged(path, error)
+    } else {
+        OpenError::Failed(StorageFault {
+            operation: "open",
+            path: path.display().to_string(),
+            cause: error.to_string(),
+        })
     }
+}
+
+pub(super) fn damaged(path: &Path, cause: impl Display) -> OpenError {
+    OpenError::Damaged { path: path.display().to_string(), cause: cause.to_string() }
 }
 
 impl Database for LocalDatabase {
     fn begin_event(&mut self, deadline: Instant) {
-        self.hooks.budget.begin_event(deadline.into_std(), self.bytes_written());
+        self.hooks.budget.begin_event(deadline.into_std());
     }
 
     fn end_event(&mut self) -> Result<bool, StorageFault> {
-        if self.failed {
-            return Err(self.fault("using", &"it failed earlier in this event"));
+        self.usable()?;
+        let was_open = self.in_transaction();
+        if was_open {
+            self.roll_back()?;
         }
-        let open = self.in_transaction();
-        if open && let Err(error) = self.host(|connection| connection.execute_batch("ROLLBACK")) {
-            return Err(self.fault("rolling back", &error));
-        }
-        if self.wal_pages() >= WAL_PAGES_AFTER_EVENT {
-            self.checkpoint()?;
-        }
-        Ok(open)
+        self.checkpoint_if_long()?;
+        Ok(was_open)
     }
 
     fn exec(&mut self, sql: &str, params: Vec<SqlValue>) -> Result<u64, SqlError> {
-        self.run_exec(sql, params)
+        self.run(sql, &params, Purpose::Exec).map(|answer| answer.changed)
     }
 
     fn exec_before_sync(&mut self, sql: &str, params: Vec<SqlValue>) -> Result<u64, SqlError> {
-        if self.in_transaction() && sandbox::kind(sql) != sandbox::Kind::Commit {
-            return Err(SqlError::NotAllowed(
-                "inside a transaction exec-durable takes only COMMIT or END: run the other \
-                 statements with exec"
-                    .into(),
-            ));
-        }
-        self.run_exec(sql, params)
+        self.run(sql, &params, Purpose::ExecBeforeSync).map(|answer| answer.changed)
     }
 
     fn query(&mut self, sql: &str, params: Vec<SqlValue>) -> Result<RowSet, SqlError> {
-        self.run_query(sql, params)
+        self.run(sql, &params, Purpose::Query).map(|answer| answer.rows)
     }
 
     fn in_transaction(&self) -> bool {
@@ -332,49 +238,18 @@ impl Database for LocalDatabase {
     }
 
     fn sync(&mut self) -> Result<(), StorageFault> {
-        let main_synced = self.main_synced;
-        let connection = &self.connection;
-        let synced = off_worker(|| {
-            if !main_synced {
-                sync_main(connection)?;
-            }
-            sync_wal(connection)
-        });
-        match synced {
-            Ok(()) => {
-                self.main_synced = true;
-                Ok(())
-            }
-            Err(code) => Err(self.fault("syncing", &ffi::code_to_str(code))),
-        }
+        self.make_durable()
     }
 
     fn meta(&mut self, key: Meta) -> Result<Option<String>, StorageFault> {
-        let read = self.host(|connection| {
-            connection
-                .prepare_cached("SELECT v FROM _wk_meta WHERE k = ?")?
-                .query_row([key.key()], |row| row.get(0))
-                .optional()
-        });
-        read.map_err(|error| self.fault("reading", &error))
+        self.read_meta(key)
     }
 
     fn set_meta(&mut self, key: Meta, value: &str) -> Result<(), StorageFault> {
-        let written = self.host(|connection| {
-            connection
-                .prepare_cached("INSERT OR REPLACE INTO _wk_meta VALUES (?, ?)")?
-                .execute([key.key(), value])
-        });
-        written.map(|_| ()).map_err(|error| self.fault("writing", &error))
+        self.write_meta(key, value)
     }
 
-    fn close(mut self: Box<Self>) -> Result<(), StorageFault> {
-        if self.failed {
-            return Ok(());
-        }
-        if self.wal_pages() >= WAL_PAGES_AT_CLOSE {
-            self.checkpoint()?;
-        }
-        Ok(())
+    fn close(self: Box<Self>) -> Result<(), StorageFault> {
+        self.close_to_one_file()
     }
 }

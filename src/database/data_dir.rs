@@ -1,124 +1,205 @@
-//! The data directory: its layout, and the lock that makes it one server's.
+//! The data directory: one server's, and only one server's at a time.
 //!
 //! ```text
-//! lock                                              held while a server runs, with its pid
-//! format                                            what wrote this directory
-//! index.db                                          actors that have no database file
-//! components/                                       compiled components
-//! state/<tenant>/<app>/<class>/<2 hex>/<stem>.db    one actor's database (and its -wal)
+//! lock        held with flock for as long as the server lives; holds its process id
+//! format      "wasmkeep data 1"
+//! index.db    what the node remembers of actors that have no database (index.rs)
+//! state/      <tenant>/<app>/<class>/<shard>/<stem>.db (files.rs)
 //! ```
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use thiserror::Error;
 
-const FORMAT: &str = "wasmkeep data 1";
+use super::index::Index;
+use super::memory;
+
+const FORMAT: &str = "wasmkeep data ";
+const FORMAT_VERSION: u32 = 1;
+
+/// What the end of a file's name is while it is not whole yet.
+const UNFINISHED: &str = "tmp";
 
 #[derive(Debug, Error)]
 pub enum DataDirError {
-    #[error("the data directory {path} is in use by another wasmkeep server{by}; stop it, or give another --data-dir")]
+    #[error("another wasmkeep server{by} uses {path}")]
     InUse { path: PathBuf, by: String },
     #[error(
-        "the data directory {path} was written by another version ({found:?}; this one writes {FORMAT:?}); use that version, or another --data-dir"
+        "{path} was written by a newer wasmkeep (data format {found}; this build knows \
+         {FORMAT_VERSION}): upgrade, or use another data directory"
     )]
-    OtherFormat { path: PathBuf, found: String },
-    #[error("the data directory cannot be used: {path}: {cause}")]
-    Unusable { path: PathBuf, cause: io::Error },
+    Newer { path: PathBuf, found: u32 },
+    #[error("{path} is no data directory of wasmkeep: its file \"format\" holds {found:?}")]
+    Foreign { path: PathBuf, found: String },
+    #[error("the index {path} is unusable: {cause}. Without it, actors that never used storage \
+             are taken for new; move it away to accept that")]
+    Index { path: PathBuf, cause: String },
+    #[error("{operation} {path}: {source}")]
+    Io { operation: &'static str, path: PathBuf, source: io::Error },
 }
 
-/// A data directory that is this process's alone until it is dropped.
+/// An open data directory. The lock is held until this is dropped.
 #[derive(Debug)]
 pub struct DataDir {
-    path: PathBuf,
+    state: PathBuf,
+    index: Index,
+    entries: Entries,
     _lock: File,
 }
 
 impl DataDir {
-    /// Opens the directory, creating it for its owner only.
+    /// Opens the data directory at `path`, and makes it when there is none.
     pub fn open(path: &Path) -> Result<Self, DataDirError> {
-        let unusable = |at: &Path| {
-            let at = at.to_owned();
-            move |cause| DataDirError::Unusable { path: at, cause }
+        memory::install();
+        let at = |operation, path: &Path| {
+            let path = path.to_owned();
+            move |source| DataDirError::Io { operation, path, source }
         };
-        create_private(path).map_err(unusable(path))?;
-        // SQLite is told to follow no symbolic links, so the path must hold none.
-        let path = path.canonicalize().map_err(unusable(path))?;
-        let lock = lock(&path)?;
-        check_format(&path)?;
-        for folder in ["state", "components"] {
-            let folder = path.join(folder);
-            create_private(&folder).map_err(unusable(&folder))?;
+        make_private(path).map_err(at("create", path))?;
+        // SQLite refuses a path with a symbolic link in it, and this one is the operator's.
+        let path = &path.canonicalize().map_err(at("open", path))?;
+        let lock = lock(path)?;
+        remove_unfinished(path).map_err(at("clean", path))?;
+        check_format(path)?;
+        let state = path.join("state");
+        make_private(&state).map_err(at("create", &state))?;
+        let state = state.canonicalize().map_err(at("open", &state))?;
+        let index_path = path.join("index.db");
+        let index = Index::open(&index_path)
+            .map_err(|cause| DataDirError::Index { path: index_path, cause })?;
+        sync_directory(path).map_err(at("sync", path))?;
+        if let Some(parent) = path.parent() {
+            sync_directory(parent).map_err(at("sync", parent))?;
         }
-        Ok(Self { path, _lock: lock })
+        Ok(Self { state, index, entries: Entries::default(), _lock: lock })
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Where the databases are.
+    pub(super) fn state(&self) -> &Path {
+        &self.state
     }
 
-    pub fn components(&self) -> PathBuf {
-        self.path.join("components")
+    pub(super) fn index(&self) -> &Index {
+        &self.index
     }
 
-    pub fn index(&self) -> PathBuf {
-        self.path.join("index.db")
-    }
-
-    pub fn state(&self) -> PathBuf {
-        self.path.join("state")
+    /// Makes the entry of `file` in its directory durable, and that directory's in its parent, up
+    /// to the directory of all databases.
+    pub(super) fn sync_entry(&self, file: &Path) -> Result<(), String> {
+        let Some(directory) = file.parent() else { return Ok(()) };
+        sync_directory(directory).map_err(|error| error.to_string())?;
+        let above = directory.ancestors().take_while(|above| above.starts_with(&self.state));
+        // The last one, `state` itself, was synced at the start.
+        above.filter(|above| *above != self.state).try_for_each(|made| self.entries.sync(made))
     }
 }
 
-pub fn create_private(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+/// The directories whose entry in their parent this process has synced, or failed to. One is
+/// synced once: those of a process that was killed may have been made and never synced.
+#[derive(Debug, Default)]
+struct Entries(Mutex<HashMap<PathBuf, Result<(), String>>>);
+
+impl Entries {
+    fn sync(&self, directory: &Path) -> Result<(), String> {
+        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(result) = known().get(directory) {
+            return result.clone();
+        }
+        let parent = directory.parent().unwrap_or(directory);
+        let result = sync_directory(parent).map_err(|error| error.to_string());
+        known().insert(directory.to_owned(), result.clone());
+        result
+    }
 }
 
-fn lock(directory: &Path) -> Result<File, DataDirError> {
-    let path = directory.join("lock");
-    let unusable = |cause| DataDirError::Unusable { path: path.clone(), cause };
-    let mut file = OpenOptions::new()
+pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    if let Some(result) = super::sync::faults::on_sync_directory() {
+        return result;
+    }
+    File::open(directory)?.sync_all()
+}
+
+/// A directory that only its owner may enter, and the missing ones above it.
+pub(super) fn make_private(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).recursive(true).create(directory)
+}
+
+fn lock(path: &Path) -> Result<File, DataDirError> {
+    let path_of_lock = path.join("lock");
+    let at = |operation| {
+        let path = path_of_lock.clone();
+        move |source| DataDirError::Io { operation, path, source }
+    };
+    let mut file = File::options()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
         .mode(0o600)
-        .open(&path)
-        .map_err(unusable)?;
+        .open(&path_of_lock)
+        .map_err(at("open"))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let mut pid = String::new();
-            let by = match file.read_to_string(&mut pid) {
-                Ok(_) if !pid.trim().is_empty() => format!(" (process {})", pid.trim()),
-                _ => String::new(),
-            };
-            return Err(DataDirError::InUse { path: directory.to_owned(), by });
+        Err(Errno::WOULDBLOCK) => {
+            let holder = fs::read_to_string(&path_of_lock).unwrap_or_default();
+            let holder = holder.trim();
+            let by =
+                if holder.is_empty() { String::new() } else { format!(" (process {holder})") };
+            return Err(DataDirError::InUse { path: path.to_owned(), by });
         }
-        Err(error) => return Err(unusable(error.into())),
+        Err(error) => return Err(at("lock")(error.into())),
     }
-    file.set_len(0).map_err(unusable)?;
-    writeln!(file, "{}", std::process::id()).map_err(unusable)?;
+    let process = std::process::id();
+    file.set_len(0).and_then(|()| writeln!(file, "{process}")).map_err(at("write"))?;
     Ok(file)
 }
 
-fn check_format(directory: &Path) -> Result<(), DataDirError> {
-    let path = directory.join("format");
-    match fs::read_to_string(&path) {
-        Ok(found) if found.trim() == FORMAT => Ok(()),
-        Ok(found) => Err(DataDirError::OtherFormat {
-            path: directory.to_owned(),
-            found: found.trim().to_owned(),
-        }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let unfinished = directory.join("format.tmp");
-            fs::write(&unfinished, format!("{FORMAT}\n"))
-                .and_then(|()| fs::rename(&unfinished, &path))
-                .map_err(|cause| DataDirError::Unusable { path, cause })
+fn remove_unfinished(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let file = entry?.path();
+        if file.extension().is_some_and(|extension| extension == UNFINISHED) {
+            fs::remove_file(file)?;
         }
-        Err(cause) => Err(DataDirError::Unusable { path, cause }),
     }
+    Ok(())
+}
+
+/// Reads the directory's format, and writes it to a new directory.
+fn check_format(path: &Path) -> Result<(), DataDirError> {
+    let file = path.join("format");
+    match fs::read_to_string(&file) {
+        Ok(found) => {
+            let version = found.trim_end().strip_prefix(FORMAT).and_then(|v| v.parse().ok());
+            match version {
+                Some(1..=FORMAT_VERSION) => Ok(()),
+                Some(newer) if newer > FORMAT_VERSION => {
+                    Err(DataDirError::Newer { path: path.to_owned(), found: newer })
+                }
+                _ => Err(DataDirError::Foreign { path: path.to_owned(), found }),
+            }
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let text = format!("{FORMAT}{FORMAT_VERSION}\n");
+            write_whole(&file, &text)
+                .map_err(|source| DataDirError::Io { operation: "write", path: file, source })
+        }
+        Err(source) => Err(DataDirError::Io { operation: "read", path: file, source }),
+    }
+}
+
+/// Writes a small file so that after a crash it is there whole or not at all.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let unfinished = path.with_extension(UNFINISHED);
+    let mut file = File::create(&unfinished)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(unfinished, path)
 }

@@ -1,57 +1,34 @@
-//! `ports::Databases` over files: where each actor's database lies, and how it goes.
+//! `ports::Databases`: which file is whose, and what becomes of it.
 
-use std::fs::{self, File};
-use std::io;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use wasmkeep_supervisors::address::{Address, App};
-use wasmkeep_supervisors::limits;
-use wasmkeep_supervisors::ports::{Database, Databases, OpenError, StorageFault};
+use wasmkeep_supervisors::ports::{Database, Databases, Meta, OpenError, StorageFault};
 
-use super::connection::LocalDatabase;
-use super::data_dir::{DataDir, create_private};
-use super::index::Index;
-use super::off_worker;
+use super::DatabaseLimits;
+use super::connection::{Found, LocalDatabase};
+use super::data_dir::{DataDir, make_private, sync_directory};
+use super::meta::Identity;
+use super::off_runtime::{off_runtime, off_runtime_if};
+use super::sync::wal_path;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DatabaseConfig {
-    pub bytes_max: usize,
-    pub sql_cpu_budget: Duration,
-    pub event_written_bytes_max: usize,
-}
-
-impl Default for DatabaseConfig {
-    fn default() -> Self {
-        Self {
-            bytes_max: limits::DATABASE_BYTES_MAX,
-            sql_cpu_budget: limits::SQL_CPU_BUDGET,
-            event_written_bytes_max: limits::EVENT_WRITTEN_BYTES_MAX,
-        }
-    }
-}
-
-/// The databases of one app's actors under a data directory.
+/// The databases of one app in a node's data directory.
 pub struct LocalDatabases {
     data_dir: Arc<DataDir>,
     app: App,
-    index: Index,
-    config: DatabaseConfig,
+    limits: DatabaseLimits,
 }
 
 impl LocalDatabases {
-    pub fn new(
-        data_dir: Arc<DataDir>,
-        app: App,
-        config: DatabaseConfig,
-    ) -> Result<Self, StorageFault> {
-        let index = Index::open(&data_dir.index(), app.clone())?;
-        Ok(Self { data_dir, app, index, config })
+    pub fn new(data_dir: Arc<DataDir>, app: App, limits: DatabaseLimits) -> Self {
+        Self { data_dir, app, limits }
     }
 
-    fn path(&self, address: &Address) -> PathBuf {
-        let mut path = self.data_dir.state();
+    /// `state/<tenant>/<app>/<class>/<shard>/<stem>.db`
+    pub fn path(&self, address: &Address) -> PathBuf {
+        let mut path = self.data_dir.state().to_owned();
         path.push(address.tenant.as_str());
         path.push(self.app.as_str());
         path.push(address.class.as_str());
@@ -59,80 +36,109 @@ impl LocalDatabases {
         path.push(address.name.stem() + ".db");
         path
     }
+
+    fn open_file(&self, address: &Address) -> Result<LocalDatabase, OpenError> {
+        let path = self.path(address);
+        let found = look(&path)?;
+        if !found.file {
+            make_room(&path)?;
+        }
+        // With a WAL to recover this reads as much as the last checkpoint left.
+        off_runtime_if(found.wal, || {
+            let identity = Identity::new(address, &self.app);
+            let data_dir = Arc::clone(&self.data_dir);
+            let mut database = LocalDatabase::open(path, found, identity, self.limits, data_dir)?;
+            if !found.file || !database.verify()? {
+                self.move_fileless(address, &mut database)?;
+            }
+            Ok(database)
+        })
+    }
+
+    /// Moves what the index knew of an actor without a file into the file it has now.
+    fn move_fileless(
+        &self,
+        address: &Address,
+        database: &mut LocalDatabase,
+    ) -> Result<(), StorageFault> {
+        let index = self.data_dir.index();
+        if let Some(component) = index.get(address, &self.app)? {
+            database.write_meta(Meta::InitComponent, &component)?;
+            index.remove(address, &self.app)?;
+        }
+        Ok(())
+    }
 }
 
 impl Databases for LocalDatabases {
     fn has_file(&self, address: &Address) -> bool {
-        self.path(address).exists()
+        // What cannot be looked at is there: opening it will say why.
+        look(&self.path(address)).map_or(true, |found| found.file)
     }
 
     fn open(&self, address: &Address) -> Result<Box<dyn Database>, OpenError> {
-        let path = self.path(address);
-        if let Some(folder) = path.parent()
-            && !folder.exists()
-        {
-            make_folder(folder, &self.data_dir.state())
-                .map_err(|cause| fault("creating", folder, &cause))?;
-        }
-        let database = off_worker(|| LocalDatabase::open(path, address, &self.config))?;
-        Ok(Box::new(database))
+        Ok(Box::new(self.open_file(address)?))
     }
 
     fn fileless_init(&self, address: &Address) -> Result<Option<String>, StorageFault> {
-        self.index.initialised_by(address)
+        self.data_dir.index().get(address, &self.app)
     }
 
     fn set_fileless_init(&self, address: &Address, component: &str) -> Result<(), StorageFault> {
-        self.index.set_initialised_by(address, component)
+        self.data_dir.index().set(address, &self.app, component)
     }
 
     fn remove(&self, address: &Address) -> Result<(), StorageFault> {
-        self.index.forget(address)?;
-        let path = self.path(address);
-        off_worker(|| {
-            // The WAL first: a database without its WAL is an older state of the actor, and must
-            // not be what a crash in between leaves to be found.
-            for file in [wal_path(&path), path.clone()] {
-                match fs::remove_file(&file) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                        return Err(fault("removing", &file, &error));
-                    }
-                    _ => {}
-                }
-            }
-            let folder = path.parent().unwrap_or(&path);
-            match sync_folder(folder) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    Err(fault("syncing", folder, &error))
-                }
-                _ => Ok(()),
-            }
+        off_runtime(|| {
+            self.data_dir.index().remove_durably(address, &self.app)?;
+            remove_files(&self.path(address))
         })
     }
 }
 
-/// Makes a folder and its parents, each entry durable before anything is put into it.
-fn make_folder(folder: &Path, root: &Path) -> io::Result<()> {
-    create_private(folder)?;
-    let mut child = folder;
-    while child != root {
-        let Some(parent) = child.parent() else { break };
-        sync_folder(parent)?;
-        child = parent;
+fn look(path: &Path) -> Result<Found, StorageFault> {
+    let length = |path: &Path| match std::fs::symlink_metadata(path) {
+        Ok(found) => Ok(Some(found.len())),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(error) => Err(fault("look at", path, &error)),
+    };
+    let file = length(path)?.is_some();
+    let wal = file && length(&wal_path(path))?.is_some_and(|length| length > 0);
+    Ok(Found { file, wal })
+}
+
+/// Makes the directory of a new file.
+fn make_room(path: &Path) -> Result<(), StorageFault> {
+    let Some(directory) = path.parent() else { return Ok(()) };
+    make_private(directory).map_err(|error| fault("create", directory, &error))?;
+    // A WAL without its database is what a power cut left of a removal.
+    remove_file(&wal_path(path))
+}
+
+/// The WAL first: a database without its WAL is an older state, a WAL without its database is
+/// nothing.
+fn remove_files(path: &Path) -> Result<(), StorageFault> {
+    remove_file(&wal_path(path))?;
+    remove_file(path)?;
+    let Some(directory) = path.parent() else { return Ok(()) };
+    // Also when nothing was there: an earlier try may have removed it and failed here.
+    match sync_directory(directory) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(fault("sync", directory, &error)),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
-pub fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+fn remove_file(path: &Path) -> Result<(), StorageFault> {
+    match std::fs::remove_file(path) {
+        Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(fault("remove", path, &error))
+        }
+        _ => Ok(()),
+    }
 }
 
-pub fn wal_path(database: &Path) -> PathBuf {
-    let mut name = database.as_os_str().to_owned();
-    name.push("-wal");
-    name.into()
-}
-
-fn fault(operation: &'static str, path: &Path, cause: &io::Error) -> StorageFault {
+fn fault(operation: &'static str, path: &Path, cause: &std::io::Error) -> StorageFault {
     StorageFault { operation, path: path.display().to_string(), cause: cause.to_string() }
 }

@@ -1,97 +1,165 @@
-//! What the node remembers of actors that have no database file: that they exist, and which
-//! component initialised them. One small database for all of them, beside theirs.
+//! What the node remembers of actors that have no database: that they exist, and which component
+//! initialised them.
+//!
+//! An actor that never touches storage costs a row here instead of a file. The rows survive a
+//! crash of the server; they are not synced one by one, since nothing was promised to be durable,
+//! except when a row is removed with its actor.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{CheckpointMode, Connection, OptionalExtension, params};
 use wasmkeep_supervisors::address::{Address, App};
 use wasmkeep_supervisors::ports::StorageFault;
 
+use super::connection::{connect, to_wal};
+use super::off_runtime::off_runtime;
+use super::sync::{self, File};
+
+/// Rows written between two checkpoints, each about a page of the WAL.
+const WRITES_BETWEEN_CHECKPOINTS: u32 = 2_000;
+
+const BEFORE_READING: &str = "PRAGMA locking_mode = EXCLUSIVE;";
+const SETTINGS: &str = "
+    PRAGMA synchronous = NORMAL;
+    PRAGMA cache_size = -4096;
+    PRAGMA wal_autocheckpoint = 0;
+    CREATE TABLE IF NOT EXISTS fileless (
+        tenant TEXT NOT NULL,
+        app TEXT NOT NULL,
+        class TEXT NOT NULL,
+        name TEXT NOT NULL,
+        init_component TEXT NOT NULL,
+        PRIMARY KEY (tenant, app, class, name)
+    ) WITHOUT ROWID;";
+
+const GET: &str = "SELECT init_component FROM fileless \
+                   WHERE tenant = ?1 AND app = ?2 AND class = ?3 AND name = ?4";
+const SET: &str = "INSERT INTO fileless VALUES (?1, ?2, ?3, ?4, ?5) \
+                   ON CONFLICT DO UPDATE SET init_component = excluded.init_component";
+const REMOVE: &str = "DELETE FROM fileless \
+                      WHERE tenant = ?1 AND app = ?2 AND class = ?3 AND name = ?4";
+
+#[derive(Debug)]
 pub struct Index {
-    connection: Mutex<Connection>,
-    path: String,
-    app: App,
+    path: PathBuf,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    connection: Connection,
+    writes: u32,
+    main_is_synced: bool,
+    /// Why the index must not be used any more.
+    given_up: Option<StorageFault>,
 }
 
 impl Index {
-    pub fn open(path: &Path, app: App) -> Result<Self, StorageFault> {
-        let open = || {
-            let connection = Connection::open(path)?;
-            connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-            connection.pragma_update(None, "journal_mode", "WAL")?;
-            connection.pragma_update(None, "synchronous", "NORMAL")?;
-            connection.execute_batch(
-                "CREATE TABLE IF NOT EXISTS fileless (
-                    tenant TEXT, app TEXT, class TEXT, name TEXT, init_component TEXT NOT NULL,
-                    PRIMARY KEY (tenant, app, class, name)
-                ) WITHOUT ROWID",
-            )?;
-            Ok(connection)
-        };
-        let path = path.display().to_string();
-        match open() {
-            Ok(connection) => Ok(Self { connection: Mutex::new(connection), path, app }),
-            Err(cause) => Err(fault("opening", &path, &cause)),
-        }
+    /// Opens the index, or makes it. The text of the error is for the operator.
+    pub(super) fn open(path: &Path) -> Result<Self, String> {
+        let connection = prepare(path).map_err(|error| error.to_string())?;
+        let open = Open { connection, writes: 0, main_is_synced: false, given_up: None };
+        Ok(Self { path: path.to_owned(), open: Mutex::new(open) })
     }
 
-    pub fn initialised_by(&self, address: &Address) -> Result<Option<String>, StorageFault> {
-        self.run("reading", |connection| {
-            connection
-                .prepare_cached(
-                    "SELECT init_component FROM fileless
-                     WHERE tenant = ? AND app = ? AND class = ? AND name = ?",
-                )?
-                .query_row(self.key(address), |row| row.get(0))
-                .optional()
+    pub(super) fn get(&self, of: &Address, app: &App) -> Result<Option<String>, StorageFault> {
+        self.with("read", |open| {
+            let key = params![of.tenant.as_str(), app.as_str(), of.class.as_str(), of.name.as_str()];
+            open.connection.prepare_cached(GET)?.query_row(key, |row| row.get(0)).optional()
         })
     }
 
-    pub fn set_initialised_by(
+    pub(super) fn set(
         &self,
-        address: &Address,
+        of: &Address,
+        app: &App,
         component: &str,
     ) -> Result<(), StorageFault> {
-        let [tenant, app, class, name] = self.key(address);
-        self.run("writing", |connection| {
-            connection
-                .prepare_cached("INSERT OR REPLACE INTO fileless VALUES (?, ?, ?, ?, ?)")?
-                .execute(params![tenant, app, class, name, component])
-        })?;
-        Ok(())
+        self.with("write", |open| {
+            let (tenant, class, name) = (of.tenant.as_str(), of.class.as_str(), of.name.as_str());
+            let row = params![tenant, app.as_str(), class, name, component];
+            open.connection.prepare_cached(SET)?.execute(row)?;
+            open.wrote()
+        })
     }
 
-    pub fn forget(&self, address: &Address) -> Result<(), StorageFault> {
-        self.run("writing", |connection| {
-            connection
-                .prepare_cached(
-                    "DELETE FROM fileless
-                     WHERE tenant = ? AND app = ? AND class = ? AND name = ?",
-                )?
-                .execute(self.key(address))
-        })?;
-        Ok(())
+    /// Forgets the actor; true when it was known.
+    pub(super) fn remove(&self, of: &Address, app: &App) -> Result<bool, StorageFault> {
+        self.with("write", |open| {
+            let key = params![of.tenant.as_str(), app.as_str(), of.class.as_str(), of.name.as_str()];
+            let known = open.connection.prepare_cached(REMOVE)?.execute(key)? > 0;
+            if known {
+                open.wrote()?;
+            }
+            Ok(known)
+        })
     }
 
-    fn key<'a>(&'a self, address: &'a Address) -> [&'a str; 4] {
-        let Address { tenant, class, name } = address;
-        [tenant.as_str(), self.app.as_str(), class.as_str(), name.as_str()]
+    /// Forgets the actor for good: after a power cut too.
+    pub(super) fn remove_durably(&self, of: &Address, app: &App) -> Result<(), StorageFault> {
+        if !self.remove(of, app)? {
+            return Ok(());
+        }
+        let mut open = self.lock();
+        let synced = off_runtime(|| open.sync());
+        synced.map_err(|cause| self.give_up(&mut open, "sync", cause))
     }
 
-    fn run<T>(
+    fn with<T>(
         &self,
         operation: &'static str,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+        work: impl FnOnce(&mut Open) -> rusqlite::Result<T>,
     ) -> Result<T, StorageFault> {
-        work(&self.lock()).map_err(|cause| fault(operation, &self.path, &cause))
+        let mut open = self.lock();
+        if let Some(fault) = &open.given_up {
+            return Err(fault.clone());
+        }
+        work(&mut open).map_err(|error| self.give_up(&mut open, operation, error.to_string()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Connection> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    fn give_up(&self, open: &mut Open, operation: &'static str, cause: String) -> StorageFault {
+        let fault = StorageFault { operation, path: self.path.display().to_string(), cause };
+        open.given_up.get_or_insert(fault).clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        // A statement is whole or undone, whatever panicked around it.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn fault(operation: &'static str, path: &str, cause: &rusqlite::Error) -> StorageFault {
-    StorageFault { operation, path: path.to_owned(), cause: cause.to_string() }
+impl Open {
+    fn wrote(&mut self) -> rusqlite::Result<()> {
+        self.writes += 1;
+        if self.writes >= WRITES_BETWEEN_CHECKPOINTS {
+            self.writes = 0;
+            off_runtime(|| {
+                self.connection.wal_checkpoint_v2(Some(c"main"), CheckpointMode::PASSIVE)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), String> {
+        if !self.main_is_synced {
+            sync::sync_file(&self.connection, File::Main)?;
+            self.main_is_synced = true;
+        }
+        sync::sync_file(&self.connection, File::Wal)
+    }
+}
+
+fn prepare(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = connect(path)?;
+    connection.execute_batch(BEFORE_READING)?;
+    to_wal(&connection)?;
+    connection.execute_batch(SETTINGS)?;
+    // Damage further in would only be met when some actor's row is looked up.
+    let check: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if check == "ok" {
+        return Ok(connection);
+    }
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+    Err(rusqlite::Error::SqliteFailure(code, Some(check)))
 }

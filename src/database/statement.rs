@@ -1,275 +1,305 @@
-//! Runs one guest statement under the sandbox and the budgets, and says what became of it.
+//! Runs one statement of a guest, under the sandbox and within the event's budgets.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Instant;
 
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{CachedStatement, Error, ErrorCode, Row, ToSql, ffi};
-use wasmkeep_supervisors::limits::{RESULT_BYTES_MAX, VALUE_BYTES_MAX};
-use wasmkeep_supervisors::ports::{ConstraintKind, RowSet, SqlError, SqlValue};
+use wasmkeep_supervisors::limits::{RESULT_BYTES_MAX, STATEMENT_BYTES_MAX, VALUE_BYTES_MAX};
+use wasmkeep_supervisors::ports::{RowSet, SqlError, SqlValue};
 
-use super::budget::Spent;
+use super::budget::mib;
 use super::connection::LocalDatabase;
-use super::off_worker;
-use super::sandbox::{Kind, kind};
+use super::hooks::Traits;
+use super::memory;
+use super::off_runtime::{SLOW_STATEMENTS, off_runtime_if};
+use super::prepared::{CompileError, Failure, Prepared};
+use super::sandbox::{self, Control};
 
-/// A statement that once took longer is run off the worker from then on.
-const SLOW: Duration = Duration::from_millis(2);
-/// Marks of slow statements, by a hash of their text; a collision costs microseconds.
-const SLOW_MARKS: usize = 8192;
-static SLOW_STATEMENTS: [AtomicBool; SLOW_MARKS] = [const { AtomicBool::new(false) }; SLOW_MARKS];
-/// What a value counts for beside its text or blob.
+/// What is counted for a value beside the bytes it holds.
 const VALUE_OVERHEAD_BYTES: usize = 8;
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// The rows changed are wanted, not those returned.
+    Exec,
+    /// As `Exec`, before an fsync.
+    ExecBeforeSync,
+    /// The rows returned are wanted.
+    Query,
+}
+
+#[derive(Default)]
+pub(super) struct Answer {
+    pub changed: u64,
+    pub rows: RowSet,
+}
+
+/// Why a statement has no answer.
+enum Stop {
+    /// By us.
+    Refused(SqlError),
+    /// By SQLite.
+    Failed(Failure),
+}
+
+impl From<SqlError> for Stop {
+    fn from(error: SqlError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
 impl LocalDatabase {
-    pub fn run_exec(&mut self, sql: &str, params: Vec<SqlValue>) -> Result<u64, SqlError> {
-        self.run(sql, params, |database, statement| {
-            let before = database.connection.total_changes();
-            let mut rows = statement.raw_query();
-            while rows.next()?.is_some() {}
-            drop(rows);
-            // `changes` keeps the number of the last write, so it counts only if there was one.
-            let changed = database.connection.total_changes() != before;
-            Ok(if changed { database.connection.changes() } else { 0 })
-        })
-    }
-
-    pub fn run_query(&mut self, sql: &str, params: Vec<SqlValue>) -> Result<RowSet, SqlError> {
-        if kind(sql) != Kind::Ordinary {
-            return Err(SqlError::NotAllowed(
-                "query does not control transactions: run this statement with exec".into(),
-            ));
-        }
-        self.run(sql, params, |_, statement| {
-            if !statement.readonly() && statement.column_count() == 0 {
-                return Err(Stopped::Refused(SqlError::NotAllowed(
-                    "query takes reads, and writes with a RETURNING clause: run this statement \
-                     with exec"
-                        .into(),
-                )));
-            }
-            let columns: Vec<String> =
-                statement.column_names().into_iter().map(str::to_owned).collect();
-            let mut bytes: usize = columns.iter().map(String::len).sum();
-            let mut set = RowSet { columns, rows: Vec::new() };
-            let width = set.columns.len();
-            let mut rows = statement.raw_query();
-            while let Some(row) = rows.next()? {
-                set.rows.push(read_row(row, width, &mut bytes)?);
-            }
-            Ok(set)
-        })
-    }
-
-    /// What both share: checks, budgets, and the meaning of failures.
-    fn run<T>(
+    pub(super) fn run(
         &mut self,
         sql: &str,
-        params: Vec<SqlValue>,
-        work: impl FnOnce(&Self, &mut CachedStatement<'_>) -> Result<T, Stopped>,
-    ) -> Result<T, SqlError> {
-        if self.failed {
-            return Err(SqlError::Internal("the database failed earlier in this event".into()));
-        }
-        self.check_budget(sql)?;
-        check_params(&params)?;
-        let mark = &SLOW_STATEMENTS[hash(sql) % SLOW_MARKS];
-        let began = Instant::now();
-        self.hooks.budget.begin_statement();
-        let execute = || {
-            let mut statement = self.connection.prepare_cached(sql)?;
-            let expected = statement.parameter_count();
-            if expected != params.len() {
-                return Err(Stopped::Refused(SqlError::Invalid(format!(
-                    "the statement has {expected} parameters, and {} values were given",
-                    params.len()
-                ))));
+        params: &[SqlValue],
+        purpose: Purpose,
+    ) -> Result<Answer, SqlError> {
+        self.usable().map_err(|fault| SqlError::Internal(fault.to_string()))?;
+        check_sizes(sql, params)?;
+        self.hooks.budget.admit()?;
+        let hash = hash(self.identity.class(), sql);
+        let started = Instant::now();
+        let answer = off_runtime_if(SLOW_STATEMENTS.contains(hash), || {
+            self.run_charged(hash, sql, params, purpose)
+        });
+        SLOW_STATEMENTS.ran(hash, started.elapsed());
+        answer
+    }
+
+    /// Charges the event's budgets with the statement, compiling included.
+    fn run_charged(
+        &mut self,
+        hash: u64,
+        sql: &str,
+        params: &[SqlValue],
+        purpose: Purpose,
+    ) -> Result<Answer, SqlError> {
+        let was_in_transaction = !self.connection.is_autocommit();
+        self.hooks.gate.begin();
+        self.hooks.budget.start();
+        let charge = memory::Charge::begin(self.hooks.budget.memory_left());
+        let result = self.run_cached(hash, sql, params, purpose);
+        self.hooks.budget.set_memory_left(charge.left());
+        let out_of_memory = charge.refused();
+        drop(charge);
+        self.hooks.budget.stop();
+        match result {
+            Ok(answer) => Ok(answer),
+            Err(Stop::Refused(error)) => Err(error),
+            Err(Stop::Failed(failure)) => {
+                let error = self.sql_error(failure, out_of_memory);
+                let rolled_back = was_in_transaction && self.connection.is_autocommit();
+                Err(if rolled_back { with_note(error) } else { error })
             }
-            for (at, value) in params.iter().enumerate() {
-                statement.raw_bind_parameter(at + 1, Bound(value))?;
-            }
-            work(self, &mut statement)
-        };
-        let result = if mark.load(Ordering::Relaxed) { off_worker(execute) } else { execute() };
-        self.hooks.budget.end_statement(self.bytes_written());
-        if began.elapsed() > SLOW {
-            mark.store(true, Ordering::Relaxed);
         }
-        result.map_err(|stopped| match stopped {
-            Stopped::Refused(error) => error,
-            Stopped::Failed(error) => self.meaning(&error),
+    }
+
+    fn run_cached(
+        &mut self,
+        hash: u64,
+        sql: &str,
+        params: &[SqlValue],
+        purpose: Purpose,
+    ) -> Result<Answer, Stop> {
+        if let Some(mut cached) = self.statements.take(hash, sql) {
+            let traits = cached.traits;
+            let result = self.run_prepared(&mut cached.prepared, traits, params, purpose);
+            self.statements.put(cached);
+            return result;
+        }
+        let mut prepared = self.compile(sql)?;
+        let traits = self.hooks.gate.traits();
+        if traits.changes_schema
+            && let Some(name) = sandbox::host_name_in(sql)
+        {
+            return Err(SqlError::NotAllowed(sandbox::host_name_refused(name)).into());
+        }
+        let result = self.run_prepared(&mut prepared, traits, params, purpose);
+        self.statements.add(hash, sql, prepared, traits);
+        result
+    }
+
+    fn compile(&self, sql: &str) -> Result<Prepared, Stop> {
+        Prepared::compile(&self.connection, sql).map_err(|error| match error {
+            CompileError::Empty => SqlError::Invalid("there is no statement in the text".into()).into(),
+            CompileError::Several => {
+                SqlError::Invalid("one statement per call; the text holds more".into()).into()
+            }
+            CompileError::Refused(failure) => failure.into(),
         })
     }
 
-    /// An event that has used up a budget runs no more statements it would count against. What it
-    /// wrote within the budget may still be committed, and anything may be rolled back.
-    fn check_budget(&self, sql: &str) -> Result<(), SqlError> {
-        match self.hooks.budget.spent() {
-            None => Ok(()),
-            Some(_) if kind(sql) != Kind::Ordinary => Ok(()),
-            // Reads still work; a write that follows is told by the statement itself.
-            Some(Spent::Written) if self.is_read(sql) => Ok(()),
-            Some(spent) => Err(quota(spent)),
+    fn run_prepared(
+        &mut self,
+        prepared: &mut Prepared,
+        traits: Traits,
+        params: &[SqlValue],
+        purpose: Purpose,
+    ) -> Result<Answer, Stop> {
+        // An EXPLAIN only talks about what it explains.
+        let control = traits.control.filter(|_| !prepared.is_explain());
+        let writes = !prepared.is_readonly() && control.is_none();
+        self.check_purpose(prepared, control, writes, purpose)?;
+        if prepared.parameters() != params.len() {
+            return Err(SqlError::Invalid(format!(
+                "the statement has {} parameters, and {} values were given",
+                prepared.parameters(),
+                params.len()
+            ))
+            .into());
+        }
+        if writes {
+            self.hooks.budget.admit_write()?;
+            self.hooks.budget.running_writes();
+        }
+        match purpose {
+            Purpose::Query if writes => self.collect_or_undo(prepared, params),
+            Purpose::Query => collect(prepared, params),
+            Purpose::Exec | Purpose::ExecBeforeSync => {
+                let changed = self.run_to_the_end(prepared, params)?;
+                let counts = writes && !traits.changes_schema;
+                Ok(Answer { changed: if counts { changed } else { 0 }, rows: RowSet::default() })
+            }
         }
     }
 
-    fn is_read(&self, sql: &str) -> bool {
-        self.connection.prepare_cached(sql).is_ok_and(|statement| statement.readonly())
-    }
-
-    /// What a failure of SQLite means for the guest.
-    fn meaning(&mut self, error: &Error) -> SqlError {
-        let (code, message) = match error {
-            Error::SqliteFailure(code, message) => {
-                (*code, message.clone().unwrap_or_else(|| code.to_string()))
+    fn check_purpose(
+        &self,
+        prepared: &Prepared,
+        control: Option<Control>,
+        writes: bool,
+        purpose: Purpose,
+    ) -> Result<(), SqlError> {
+        let why = match purpose {
+            Purpose::Query if control.is_some() => {
+                "query does not begin or end transactions and savepoints: use exec"
             }
-            Error::SqlInputError { error, msg, .. } => (*error, msg.clone()),
-            Error::MultipleStatement => {
-                return SqlError::Invalid("one call runs one statement; several were given".into());
+            Purpose::Query if writes && prepared.columns() == 0 => {
+                "query takes a write only with a RETURNING clause: use exec"
             }
-            Error::Empty => return SqlError::Invalid("there is no statement".into()),
-            other => return SqlError::Invalid(other.to_string()),
+            Purpose::ExecBeforeSync
+                if !self.connection.is_autocommit() && control != Some(Control::Commit) =>
+            {
+                "inside a transaction exec-durable takes only COMMIT or END"
+            }
+            _ => return Ok(()),
         };
-        match code.code {
-            ErrorCode::ConstraintViolation => {
-                SqlError::Constraint { kind: constraint(code.extended_code), message }
-            }
-            ErrorCode::OperationInterrupted => match self.hooks.budget.spent() {
-                Some(spent) => quota(spent),
-                None => SqlError::QuotaExceeded("the statement was stopped".into()),
-            },
-            ErrorCode::AuthorizationForStatementDenied => SqlError::NotAllowed(
-                self.hooks
-                    .refused
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .take()
-                    .unwrap_or(message),
-            ),
-            ErrorCode::TooBig => SqlError::QuotaExceeded(
-                "a value is larger than 16 MiB, or the statement's text than 1 MiB".into(),
-            ),
-            ErrorCode::DiskFull if !self.disk_is_full() => {
-                SqlError::QuotaExceeded("the database has reached its size limit (1 GiB)".into())
-            }
-            ErrorCode::DiskFull
-            | ErrorCode::SystemIoFailure
-            | ErrorCode::DatabaseCorrupt
-            | ErrorCode::NotADatabase
-            | ErrorCode::CannotOpen
-            | ErrorCode::OutOfMemory
-            | ErrorCode::ReadOnly => {
-                tracing::error!(%error, "database failed");
-                self.failed = true;
-                SqlError::Internal("the database failed; see the server's log".into())
-            }
-            _ => SqlError::Invalid(message),
+        Err(SqlError::NotAllowed(why.into()))
+    }
+
+    /// Rows changed. SQLite keeps the count of the last INSERT, UPDATE or DELETE, so it is this
+    /// statement's only if this statement changed something.
+    fn run_to_the_end(&self, prepared: &mut Prepared, params: &[SqlValue]) -> Result<u64, Failure> {
+        let before = self.connection.total_changes();
+        let mut run = prepared.run(params)?;
+        while run.step()? {}
+        drop(run);
+        let changed = self.connection.total_changes() != before;
+        Ok(if changed { self.connection.changes() } else { 0 })
+    }
+
+    /// Runs a write that returns rows. It has written everything before its first row, so when
+    /// the rows turn out too large, it must be undone.
+    fn collect_or_undo(
+        &self,
+        prepared: &mut Prepared,
+        params: &[SqlValue],
+    ) -> Result<Answer, Stop> {
+        self.savepoint("SAVEPOINT _wk_query")?;
+        let mut result = collect(prepared, params);
+        if self.connection.is_autocommit() {
+            // The failure rolled back the whole transaction.
+            return result;
         }
-    }
-
-    fn disk_is_full(&self) -> bool {
-        // SAFETY: the handle lives as long as the connection, and this only reads a number.
-        unsafe { ffi::sqlite3_system_errno(self.connection.handle()) == libc::ENOSPC }
-    }
-}
-
-/// Why a statement did not run to its end.
-enum Stopped {
-    Refused(SqlError),
-    Failed(Error),
-}
-
-impl From<Error> for Stopped {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-fn read_row(row: &Row<'_>, width: usize, bytes: &mut usize) -> Result<Vec<SqlValue>, Stopped> {
-    let mut values = Vec::with_capacity(width);
-    for column in 0..width {
-        let value = row.get_ref(column)?;
-        *bytes += VALUE_OVERHEAD_BYTES
-            + match value {
-                ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
-                _ => 0,
-            };
-        if *bytes > RESULT_BYTES_MAX {
-            return Err(Stopped::Refused(SqlError::QuotaExceeded(
-                "the result is larger than 16 MiB: read it in pages".into(),
-            )));
+        if !matches!(result, Err(Stop::Refused(_))) {
+            match self.savepoint("RELEASE _wk_query") {
+                Ok(()) => return result,
+                // A deferred constraint does not hold.
+                Err(failure) => result = result.and(Err(failure.into())),
+            }
         }
-        values.push(match value {
-            ValueRef::Null => SqlValue::Null,
-            ValueRef::Integer(integer) => SqlValue::Integer(integer),
-            ValueRef::Real(real) => SqlValue::Real(real),
-            // SQLite keeps any bytes as text (`CAST(x'ff' AS TEXT)`); WIT strings are UTF-8, so
-            // what is not comes out as the blob it is.
-            ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
-                Ok(text) => SqlValue::Text(text.to_owned()),
-                Err(_) => SqlValue::Blob(bytes.to_vec()),
-            },
-            ValueRef::Blob(bytes) => SqlValue::Blob(bytes.to_vec()),
-        });
+        if !self.connection.is_autocommit() {
+            self.savepoint("ROLLBACK TO _wk_query")?;
+            self.savepoint("RELEASE _wk_query")?;
+        }
+        result
     }
-    Ok(values)
-}
 
-struct Bound<'a>(&'a SqlValue);
-
-impl ToSql for Bound<'_> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self.0 {
-            SqlValue::Null => ValueRef::Null,
-            SqlValue::Integer(integer) => ValueRef::Integer(*integer),
-            SqlValue::Real(real) => ValueRef::Real(*real),
-            SqlValue::Text(text) => ValueRef::Text(text.as_bytes()),
-            SqlValue::Blob(blob) => ValueRef::Blob(blob),
-        }))
+    fn savepoint(&self, sql: &str) -> Result<(), Failure> {
+        let run = || self.connection.prepare_cached(sql)?.execute([]);
+        self.hooks.as_host(run).map(drop).map_err(Failure::from)
     }
 }
 
-fn check_params(params: &[SqlValue]) -> Result<(), SqlError> {
-    let too_large = |value: &SqlValue| match value {
+/// Runs a statement and keeps its rows, up to the bound of a result.
+fn collect(prepared: &mut Prepared, params: &[SqlValue]) -> Result<Answer, Stop> {
+    let mut run = prepared.run(params)?;
+    // The first step may compile the statement anew, and so change its columns.
+    let mut on_row = run.step()?;
+    let width = run.columns();
+    let columns = (0..width).map(|column| run.column_name(column)).collect();
+    let mut rows = Vec::new();
+    let mut bytes = 0;
+    while on_row {
+        let mut row = Vec::with_capacity(width);
+        for column in 0..width {
+            bytes += VALUE_OVERHEAD_BYTES + run.value_bytes(column);
+            if bytes > RESULT_BYTES_MAX {
+                return Err(too_large("the result of a query", RESULT_BYTES_MAX).into());
+            }
+            row.push(run.value(column)?);
+        }
+        rows.push(row);
+        on_row = run.step()?;
+    }
+    Ok(Answer { changed: 0, rows: RowSet { columns, rows } })
+}
+
+fn check_sizes(sql: &str, params: &[SqlValue]) -> Result<(), SqlError> {
+    if sql.len() > STATEMENT_BYTES_MAX {
+        return Err(too_large("the text of a statement", STATEMENT_BYTES_MAX));
+    }
+    // SQLite would stop reading there.
+    if sql.contains('\0') {
+        return Err(SqlError::Invalid("the text of the statement holds a NUL".into()));
+    }
+    let too_long = |value: &SqlValue| match value {
         SqlValue::Text(text) => text.len() > VALUE_BYTES_MAX,
-        SqlValue::Blob(blob) => blob.len() > VALUE_BYTES_MAX,
-        _ => false,
+        SqlValue::Blob(bytes) => bytes.len() > VALUE_BYTES_MAX,
+        SqlValue::Null | SqlValue::Integer(_) | SqlValue::Real(_) => false,
     };
-    match params.iter().position(too_large) {
-        None => Ok(()),
-        Some(at) => Err(SqlError::QuotaExceeded(format!(
-            "parameter {} is larger than 16 MiB",
-            at + 1
-        ))),
+    if params.iter().any(too_long) {
+        return Err(too_large("a value", VALUE_BYTES_MAX));
+    }
+    Ok(())
+}
+
+fn too_large(what: &str, bytes_max: usize) -> SqlError {
+    SqlError::QuotaExceeded(format!("{what} is limited to {}", mib(bytes_max as u64)))
+}
+
+/// Says that more was undone than the statement that failed.
+fn with_note(error: SqlError) -> SqlError {
+    let note = |text: String| format!("{text}; the open transaction was rolled back");
+    match error {
+        SqlError::Invalid(text) => SqlError::Invalid(note(text)),
+        SqlError::Constraint { kind, message } => {
+            SqlError::Constraint { kind, message: note(message) }
+        }
+        SqlError::QuotaExceeded(text) => SqlError::QuotaExceeded(note(text)),
+        SqlError::NotAllowed(text) => SqlError::NotAllowed(note(text)),
+        SqlError::Internal(text) => SqlError::Internal(text),
     }
 }
 
-fn quota(spent: Spent) -> SqlError {
-    SqlError::QuotaExceeded(
-        match spent {
-            Spent::Cpu => "this event's SQL has used up its CPU budget (--sql-cpu-budget-ms)",
-            Spent::Wall => "this event has used up its wall time",
-            Spent::Written => "this event has written 256 MiB, the most one event may",
-        }
-        .into(),
-    )
-}
-
-fn constraint(extended: i32) -> ConstraintKind {
-    match extended {
-        ffi::SQLITE_CONSTRAINT_UNIQUE => ConstraintKind::Unique,
-        ffi::SQLITE_CONSTRAINT_PRIMARYKEY | ffi::SQLITE_CONSTRAINT_ROWID => {
-            ConstraintKind::PrimaryKey
-        }
-        ffi::SQLITE_CONSTRAINT_FOREIGNKEY => ConstraintKind::ForeignKey,
-        ffi::SQLITE_CONSTRAINT_NOTNULL => ConstraintKind::NotNull,
-        ffi::SQLITE_CONSTRAINT_CHECK => ConstraintKind::Check,
-        _ => ConstraintKind::Other,
-    }
-}
-
-fn hash(sql: &str) -> usize {
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(sql) as usize
+fn hash(class: &str, sql: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (class, sql).hash(&mut hasher);
+    hasher.finish()
 }

@@ -1,59 +1,217 @@
-//! Making committed data durable: the WAL, and once per connection the database file, whose header
-//! no transaction has synced yet. SQLite discards a WAL beside an empty database file.
+//! What makes committed data survive a power cut, and what keeps the WAL short.
+//!
+//! A commit only appends to the WAL; nothing is synced. `make_durable` syncs the WAL, and once per
+//! connection also the database file (SQLite discards a WAL beside an empty database) and the
+//! directories that lead to it. A checkpoint syncs the WAL before it moves the pages, and the
+//! database before it empties the WAL. A failed fsync is never tried again: the kernel may have
+//! dropped the pages and would say that all is well, so the database is given up.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::ptr;
 
-use rusqlite::{Connection, ffi};
+use rusqlite::{CheckpointMode, Connection, ffi};
+use wasmkeep_supervisors::ports::StorageFault;
 
-/// Syncs the database file.
-pub fn sync_main(connection: &Connection) -> Result<(), c_int> {
-    sync_file(connection, ffi::SQLITE_FCNTL_FILE_POINTER)
+use super::connection::{LocalDatabase, PAGE_BYTES};
+use super::off_runtime::{off_runtime, off_runtime_if};
+
+/// A WAL this long is moved into the database at the end of the event.
+const WAL_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+const FRAME_HEADER_BYTES: u64 = 24;
+
+/// One of the two files behind a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum File {
+    Main,
+    Wal,
 }
 
-/// Syncs the write-ahead log, and on its first sync its directory entry.
-pub fn sync_wal(connection: &Connection) -> Result<(), c_int> {
-    sync_file(connection, ffi::SQLITE_FCNTL_JOURNAL_POINTER)
-}
-
-fn sync_file(connection: &Connection, which: c_int) -> Result<(), c_int> {
-    let mut file: *mut ffi::sqlite3_file = ptr::null_mut();
-    // SAFETY: the handle lives as long as `connection`; these two operations store a pointer to
-    // the connection's own file object, which lives as long, into a variable of that type; its
-    // method table is SQLite's and is null only while the file is not open.
-    unsafe {
-        let code = ffi::sqlite3_file_control(
-            connection.handle(),
-            c"main".as_ptr(),
-            which,
-            (&raw mut file).cast(),
-        );
-        if code != ffi::SQLITE_OK {
-            return Err(code);
-        }
-        let Some(methods) = file.as_ref().and_then(|file| file.pMethods.as_ref()) else {
+impl LocalDatabase {
+    /// Returns once everything committed is on disk.
+    pub(super) fn make_durable(&mut self) -> Result<(), StorageFault> {
+        self.usable()?;
+        if !self.hooks.unsynced.get() {
             return Ok(());
-        };
-        match methods.xSync.map(|sync| sync(file, ffi::SQLITE_SYNC_NORMAL)) {
-            None | Some(ffi::SQLITE_OK) => Ok(()),
-            Some(code) => Err(code),
         }
+        off_runtime(|| self.sync_files())?;
+        self.hooks.unsynced.set(false);
+        Ok(())
+    }
+
+    fn sync_files(&mut self) -> Result<(), StorageFault> {
+        if !self.file_is_durable {
+            self.sync_file(File::Main)?;
+        }
+        self.sync_file(File::Wal)?;
+        if !self.file_is_durable {
+            // After the WAL, whose own directory entry is in the same place.
+            if let Err(cause) = self.data_dir.sync_entry(&self.path) {
+                let fault = self.fault("sync the directory of", cause);
+                return Err(self.give_up(fault));
+            }
+            self.file_is_durable = true;
+        }
+        Ok(())
+    }
+
+    fn sync_file(&mut self, file: File) -> Result<(), StorageFault> {
+        sync_file(&self.connection, file).map_err(|cause| {
+            let fault = self.fault("sync", cause);
+            self.give_up(fault)
+        })
+    }
+
+    pub(super) fn checkpoint_if_long(&mut self) -> Result<(), StorageFault> {
+        let bytes = u64::from(self.hooks.wal_frames.get()) * (PAGE_BYTES + FRAME_HEADER_BYTES);
+        if bytes < WAL_BYTES_MAX {
+            return Ok(());
+        }
+        off_runtime(|| {
+            self.checkpoint()?;
+            // Old frames must not come back under the new ones: SQLite syncs the header of a
+            // WAL that starts again, but not with `synchronous = OFF`.
+            self.sync_file(File::Wal)
+        })
+    }
+
+    /// Moves the whole WAL into the database file, both synced, and empties it.
+    fn checkpoint(&mut self) -> Result<(), StorageFault> {
+        let moved = self.hooks.as_host(|| checkpoint(&self.connection));
+        if let Err(error) = moved {
+            let fault = self.fault("checkpoint", error);
+            return Err(self.give_up(fault));
+        }
+        self.hooks.wal_frames.set(0);
+        // The directories may still be unsynced, so `file_is_durable` stays.
+        if self.file_is_durable {
+            self.hooks.unsynced.set(false);
+        }
+        Ok(())
+    }
+
+    pub(super) fn roll_back(&mut self) -> Result<(), StorageFault> {
+        let rolled_back = self.hooks.as_host(|| self.connection.execute_batch("ROLLBACK"));
+        rolled_back.map_err(|error| {
+            let fault = self.fault("roll back", error);
+            self.give_up(fault)
+        })
+    }
+
+    /// Leaves the database as one file, so that a hibernated actor costs no more than that.
+    pub(super) fn close_to_one_file(mut self) -> Result<(), StorageFault> {
+        self.usable()?;
+        if !self.connection.is_autocommit() {
+            self.roll_back()?;
+        }
+        off_runtime_if(self.hooks.wal_frames.get() > 0, || {
+            if self.hooks.wal_frames.get() > 0 {
+                self.checkpoint()?;
+            }
+            let path = self.path.clone();
+            drop(self);
+            remove_empty_wal(&path)
+        })
     }
 }
 
-/// Bytes this connection has written to its files' pages, each rewrite counted.
-pub fn pages_written(handle: *mut ffi::sqlite3) -> u64 {
-    let (mut now, mut highest) = (0, 0);
-    // SAFETY: `handle` is an open connection of this thread's caller; both out-parameters live
-    // until the call returns, and reading a status changes nothing.
-    unsafe {
-        ffi::sqlite3_db_status(
-            handle,
-            ffi::SQLITE_DBSTATUS_CACHE_WRITE,
-            &raw mut now,
-            &raw mut highest,
-            0,
-        );
+fn remove_empty_wal(database: &Path) -> Result<(), StorageFault> {
+    let wal = wal_path(database);
+    let removed = match std::fs::metadata(&wal) {
+        Ok(found) if found.len() == 0 => std::fs::remove_file(&wal),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    };
+    removed.map_err(|error| StorageFault {
+        operation: "remove",
+        path: wal.display().to_string(),
+        cause: error.to_string(),
+    })
+}
+
+pub(super) fn wal_path(database: &Path) -> PathBuf {
+    let mut path = database.as_os_str().to_owned();
+    path.push("-wal");
+    path.into()
+}
+
+/// Moves the WAL into the database and truncates it. The pragma makes SQLite sync the WAL before
+/// and the database after.
+fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("PRAGMA synchronous = NORMAL")?;
+    let moved = connection.wal_checkpoint_v2(Some(c"main"), CheckpointMode::TRUNCATE);
+    connection.execute_batch("PRAGMA synchronous = OFF")?;
+    moved.map(drop)
+}
+
+/// Frames in the WAL, as SQLite found them when it opened it.
+pub(super) fn wal_frames(connection: &Connection) -> rusqlite::Result<u32> {
+    let (frames, _) = connection.wal_checkpoint_v2(Some(c"main"), CheckpointMode::NOOP)?;
+    Ok(u32::try_from(frames).unwrap_or_default())
+}
+
+/// Syncs through SQLite's own descriptor, so an error of any write since it was opened is seen.
+pub(super) fn sync_file(connection: &Connection, file: File) -> Result<(), String> {
+    #[cfg(test)]
+    if let Some(result) = faults::on_sync(file) {
+        return result;
     }
-    u64::from(now.unsigned_abs())
+    let what = match file {
+        File::Main => ffi::SQLITE_FCNTL_FILE_POINTER,
+        File::Wal => ffi::SQLITE_FCNTL_JOURNAL_POINTER,
+    };
+    let mut handle: *mut ffi::sqlite3_file = ptr::null_mut();
+    // SAFETY: the connection is open and used by this thread only. SQLite writes a pointer to a
+    // file it owns and keeps open; `xSync` is called the way SQLite calls it.
+    let code = unsafe {
+        let result: *mut *mut ffi::sqlite3_file = &raw mut handle;
+        let main = c"main".as_ptr();
+        let code =
+            ffi::sqlite3_file_control(connection.handle(), main, what, result.cast::<c_void>());
+        match handle.as_ref().and_then(|file| file.pMethods.as_ref()).map(|file| file.xSync) {
+            Some(Some(sync)) if code == ffi::SQLITE_OK => sync(handle, ffi::SQLITE_SYNC_NORMAL),
+            _ if code == ffi::SQLITE_OK => ffi::SQLITE_MISUSE,
+            _ => code,
+        }
+    };
+    if code == ffi::SQLITE_OK { Ok(()) } else { Err(result_text(code)) }
+}
+
+fn result_text(code: c_int) -> String {
+    let cause = std::io::Error::last_os_error();
+    format!("{} ({cause})", ffi::code_to_str(code))
+}
+
+/// Failing fsyncs, and a count of those that were asked for, in the test's own thread.
+#[cfg(test)]
+pub(super) mod faults {
+    use std::cell::Cell;
+    use std::io;
+
+    use super::File;
+
+    thread_local! {
+        pub static FAIL: Cell<Option<File>> = const { Cell::new(None) };
+        pub static FAIL_DIRECTORY: Cell<bool> = const { Cell::new(false) };
+        pub static SYNCED: Cell<[u32; 3]> = const { Cell::new([0; 3]) };
+    }
+
+    fn count(what: usize) {
+        let mut synced = SYNCED.get();
+        synced[what] += 1;
+        SYNCED.set(synced);
+    }
+
+    pub fn on_sync(file: File) -> Option<Result<(), String>> {
+        count(if file == File::Main { 0 } else { 1 });
+        (FAIL.get() == Some(file)).then(|| Err("the disk is on fire".into()))
+    }
+
+    pub fn on_sync_directory() -> Option<io::Result<()>> {
+        count(2);
+        FAIL_DIRECTORY.get().then(|| Err(io::Error::other("the disk is on fire")))
+    }
 }

@@ -27,7 +27,7 @@ impl Actor for Counter {
                 at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
                 amount INTEGER NOT NULL,
                 total INTEGER NOT NULL
-            )",
+            ) STRICT",
             (),
         )?;
         Ok(())

@@ -13,7 +13,7 @@ const SCHEMA: [&str; 5] = [
         title TEXT NOT NULL CHECK (length(title) BETWEEN 1 AND 200),
         text TEXT NOT NULL DEFAULT '',
         changed TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
-    )",
+    ) STRICT",
     // The index holds no copy of the notes: the triggers keep it in step with the table.
     "CREATE VIRTUAL TABLE IF NOT EXISTS notes_index
      USING fts5 (title, text, content = 'notes', content_rowid = 'id')",

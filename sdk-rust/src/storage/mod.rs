@@ -38,9 +38,9 @@
 mod error;
 mod params;
 mod row;
-mod value;
 #[cfg(test)]
 mod tests;
+mod value;
 
 use serde::de::DeserializeOwned;
 

@@ -109,14 +109,22 @@ fn a_misfit_names_row_and_column_and_keeps_the_data_out() {
         params![1, "milk"].into_values(),
         params![2, Value::Null].into_values(),
     ];
-    let error = rows(&["id", "title"], values).decode::<(i64, String)>().unwrap_err();
-    assert_eq!(error.to_string(), "row 2: column `title`: expected a string, found NULL");
+    let error = rows(&["id", "title"], values)
+        .decode::<(i64, String)>()
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "row 2: column `title`: expected a string, found NULL"
+    );
     let how = value::<i64>("a secret").unwrap_err();
     assert_eq!(how, "row 1: column `v`: expected i64, found text");
     let how = value::<u8>(300).unwrap_err();
     assert_eq!(how, "row 1: column `v`: expected u8, found the integer 300");
     let how = value::<bool>(2).unwrap_err();
-    assert_eq!(how, "row 1: column `v`: expected a boolean, found an integer");
+    assert_eq!(
+        how,
+        "row 1: column `v`: expected a boolean, found an integer"
+    );
 }
 
 #[test]
@@ -144,7 +152,10 @@ fn a_misfit_of_shape_says_which_shapes() {
 fn the_first_row_is_optional() {
     let none = super::row::decode_first::<i64>(rows(&["n"], Vec::new()));
     assert_eq!(none, Ok(None));
-    let two = rows(&["n"], vec![params![1].into_values(), params![2].into_values()]);
+    let two = rows(
+        &["n"],
+        vec![params![1].into_values(), params![2].into_values()],
+    );
     assert_eq!(super::row::decode_first::<i64>(two), Ok(Some(1)));
 }
 
@@ -152,7 +163,10 @@ fn the_first_row_is_optional() {
 fn parameters_come_in_many_shapes() {
     let expected = vec![Value::Integer(1), Value::from("x"), Value::Null];
     assert_eq!((1, "x", None::<f64>).into_values(), expected);
-    assert_eq!(params![1u32, "x".to_owned(), None::<i64>].into_values(), expected);
+    assert_eq!(
+        params![1u32, "x".to_owned(), None::<i64>].into_values(),
+        expected
+    );
     assert_eq!(expected.as_slice().into_values(), expected);
     assert_eq!([1, 2].into_values(), [Value::Integer(1), Value::Integer(2)]);
     assert!(().into_values().is_empty());

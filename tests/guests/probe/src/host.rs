@@ -4,7 +4,9 @@ use serde_json::{Value as Json, json};
 use wasmkeep_sdk::actors::{self, Answer, Call, CallError};
 use wasmkeep_sdk::storage::SqlError;
 use wasmkeep_sdk::websockets::{self, Message, Socket};
-use wasmkeep_sdk::{Error, Method, Request, Response, Result, alarms, calls, env as values, storage};
+use wasmkeep_sdk::{
+    Error, Method, Request, Response, Result, alarms, calls, env as values, storage,
+};
 
 use crate::sql;
 

@@ -1,0 +1,113 @@
+//! Settings: what flags, environment and `wasmkeep.toml` say, resolved into one `ServeConfig`.
+//! A flag wins over the environment, and that over the file.
+
+mod file;
+mod resolve;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use wasmkeep_supervisors::address::Class;
+
+pub use file::ConfigFileError;
+pub use resolve::resolve;
+
+use crate::telemetry::LogFormat;
+
+pub const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
+pub const DEFAULT_DATA_DIR: &str = "data";
+pub const DEFAULT_FILE: &str = "wasmkeep.toml";
+
+/// How `serve` was told to run, before anything is filled in.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ServeArgs {
+    /// Serve a component as a class; may be repeated
+    #[arg(long = "actor", value_name = "CLASS=FILE.wasm")]
+    pub actors: Vec<ActorArg>,
+    /// Settings file [default: wasmkeep.toml, when there is one]
+    #[arg(long, value_name = "FILE", env = "WASMKEEP_CONFIG")]
+    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub common: CommonArgs,
+    #[command(flatten)]
+    pub limits: LimitArgs,
+}
+
+/// What `serve` and `demo` share.
+#[derive(Debug, Clone, Default, Args)]
+pub struct CommonArgs {
+    /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR:PORT", env = "WASMKEEP_LISTEN")]
+    pub listen: Option<SocketAddr>,
+    /// Where databases and compiled components are kept; one server at a time [default: data]
+    #[arg(long, value_name = "DIR", env = "WASMKEEP_DATA_DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// How the log on standard error is written [default: text]
+    #[arg(long, value_name = "FORMAT", env = "WASMKEEP_LOG_FORMAT")]
+    pub log_format: Option<LogFormat>,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub struct LimitArgs {
+    /// Actors in memory at once [default: 1000, or fewer where descriptors are short]
+    #[arg(long, value_name = "N", env = "WASMKEEP_MAX_INSTANCES")]
+    pub max_instances: Option<u32>,
+    /// Seconds without events after which an actor leaves memory [default: 30]
+    #[arg(long, value_name = "SECS", env = "WASMKEEP_IDLE_TIMEOUT_SECS")]
+    pub idle_timeout_secs: Option<u64>,
+    /// Guest CPU of one event, in milliseconds; host calls are not counted [default: 50]
+    #[arg(long, value_name = "MS", env = "WASMKEEP_CPU_BUDGET_MS")]
+    pub cpu_budget_ms: Option<u64>,
+    /// Wall time of one event, in milliseconds, everything counted [default: 30000]
+    #[arg(long, value_name = "MS", env = "WASMKEEP_WALL_BUDGET_MS")]
+    pub wall_budget_ms: Option<u64>,
+    /// CPU of all SQL statements of one event, in milliseconds [default: 2000]
+    #[arg(long, value_name = "MS", env = "WASMKEEP_SQL_CPU_BUDGET_MS")]
+    pub sql_cpu_budget_ms: Option<u64>,
+    /// Linear memory of one instance, in MiB, at most 4096 [default: 128]
+    #[arg(long, value_name = "MIB", env = "WASMKEEP_MEMORY_MB")]
+    pub memory_mb: Option<u64>,
+    /// Seconds that queued events may still run after a stop is asked for [default: 10]
+    #[arg(long, value_name = "SECS", env = "WASMKEEP_SHUTDOWN_GRACE_SECS")]
+    pub shutdown_grace_secs: Option<u64>,
+}
+
+/// `CLASS=FILE.wasm`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActorArg {
+    pub class: Class,
+    pub file: PathBuf,
+}
+
+impl FromStr for ActorArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (class, file) = text.split_once('=').ok_or("it is given as CLASS=FILE.wasm")?;
+        if file.is_empty() {
+            return Err("the file after \"=\" is missing".into());
+        }
+        let class = Class::parse(class).map_err(|error| error.to_string())?;
+        Ok(Self { class, file: file.into() })
+    }
+}
+
+/// Everything a node needs to know to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServeConfig {
+    pub actors: Vec<ActorArg>,
+    pub listen: SocketAddr,
+    pub data_dir: PathBuf,
+    pub log_format: LogFormat,
+    /// None: as many as the default and this machine allow.
+    pub instances_max: Option<usize>,
+    pub idle_timeout: Duration,
+    pub cpu_budget: Duration,
+    pub wall_budget: Duration,
+    pub sql_cpu_budget: Duration,
+    pub memory_bytes_max: usize,
+    pub shutdown_grace: Duration,
+}

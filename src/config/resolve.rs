@@ -1,0 +1,170 @@
+//! Fills in what flags and environment left open: from the file, then from the defaults.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use wasmkeep_supervisors::address::Class;
+use wasmkeep_supervisors::limits;
+
+use super::file::{self, ConfigFile, ConfigFileError};
+use super::{ActorArg, DEFAULT_DATA_DIR, DEFAULT_FILE, DEFAULT_LISTEN, ServeArgs, ServeConfig};
+
+const MIB: u64 = 1024 * 1024;
+const MEMORY_MIB_MAX: u64 = 4096;
+
+pub fn resolve(args: ServeArgs) -> Result<ServeConfig, ConfigFileError> {
+    let (file, path) = match &args.config {
+        Some(path) => (file::read(path)?, path.clone()),
+        None if Path::new(DEFAULT_FILE).exists() => {
+            (file::read(Path::new(DEFAULT_FILE))?, DEFAULT_FILE.into())
+        }
+        None => (ConfigFile::default(), DEFAULT_FILE.into()),
+    };
+    merge(args, file, &path)
+}
+
+fn merge(
+    args: ServeArgs,
+    file: ConfigFile,
+    path: &Path,
+) -> Result<ServeConfig, ConfigFileError> {
+    let actors = actors(args.actors, file.actors, path)?;
+    let (common, limits_given, table) = (args.common, args.limits, file.serve);
+    let milliseconds = |flag, given: Option<u64>, filed: Option<u64>, default: Duration| {
+        match given.or(filed) {
+            Some(0) => Err(ConfigFileError::OutOfRange {
+                flag,
+                given: 0,
+                expected: "it must be at least 1",
+            }),
+            given => Ok(given.map_or(default, Duration::from_millis)),
+        }
+    };
+    let memory_mib = limits_given.memory_mb.or(table.memory_mb);
+    if let Some(given) = memory_mib
+        && !(1..=MEMORY_MIB_MAX).contains(&given)
+    {
+        return Err(ConfigFileError::OutOfRange {
+            flag: "memory-mb",
+            given,
+            expected: "it must be between 1 and 4096",
+        });
+    }
+    let instances_max = limits_given.max_instances.or(table.max_instances);
+    if instances_max == Some(0) {
+        return Err(ConfigFileError::OutOfRange {
+            flag: "max-instances",
+            given: 0,
+            expected: "it must be at least 1",
+        });
+    }
+    let seconds = |given: Option<u64>, filed: Option<u64>, default: Duration| {
+        given.or(filed).map_or(default, Duration::from_secs)
+    };
+    Ok(ServeConfig {
+        actors,
+        listen: common.listen.or(table.listen).unwrap_or_else(default_listen),
+        data_dir: common.data_dir.or(table.data_dir).unwrap_or_else(|| DEFAULT_DATA_DIR.into()),
+        log_format: common.log_format.or(table.log_format).unwrap_or_default(),
+        instances_max: instances_max.map(|given| given as usize),
+        idle_timeout: seconds(
+            limits_given.idle_timeout_secs,
+            table.idle_timeout_secs,
+            limits::IDLE_TIMEOUT,
+        ),
+        cpu_budget: milliseconds(
+            "cpu-budget-ms",
+            limits_given.cpu_budget_ms,
+            table.cpu_budget_ms,
+            limits::CPU_BUDGET,
+        )?,
+        wall_budget: milliseconds(
+            "wall-budget-ms",
+            limits_given.wall_budget_ms,
+            table.wall_budget_ms,
+            limits::WALL_BUDGET,
+        )?,
+        sql_cpu_budget: milliseconds(
+            "sql-cpu-budget-ms",
+            limits_given.sql_cpu_budget_ms,
+            table.sql_cpu_budget_ms,
+            limits::SQL_CPU_BUDGET,
+        )?,
+        memory_bytes_max: memory_mib
+            .map_or(limits::GUEST_MEMORY_BYTES, |mib| (mib * MIB) as usize),
+        shutdown_grace: seconds(
+            limits_given.shutdown_grace_secs,
+            table.shutdown_grace_secs,
+            limits::SHUTDOWN_GRACE,
+        ),
+    })
+}
+
+fn default_listen() -> std::net::SocketAddr {
+    DEFAULT_LISTEN.parse().expect("the default is an address")
+}
+
+/// The classes of the command line, or else those of the file.
+fn actors(
+    given: Vec<ActorArg>,
+    filed: std::collections::BTreeMap<String, PathBuf>,
+    path: &Path,
+) -> Result<Vec<ActorArg>, ConfigFileError> {
+    let mut actors = given;
+    if actors.is_empty() {
+        for (class, file) in filed {
+            let class = Class::parse(&class).map_err(|error| ConfigFileError::Wrong {
+                path: path.to_owned(),
+                cause: error.to_string(),
+            })?;
+            actors.push(ActorArg { class, file });
+        }
+    }
+    if actors.is_empty() {
+        return Err(ConfigFileError::NoClass);
+    }
+    for (at, actor) in actors.iter().enumerate() {
+        if let Some(earlier) = actors[..at].iter().find(|earlier| earlier.class == actor.class) {
+            return Err(ConfigFileError::ClassTwice {
+                class: actor.class.to_string(),
+                first: earlier.file.clone(),
+                second: actor.file.clone(),
+            });
+        }
+    }
+    Ok(actors)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> ConfigFile {
+        toml::from_str(text).expect("a good file")
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
+        let filed = "[actors]\na = \"a.wasm\"\n[serve]\nmemory-mb = 64\nidle-timeout-secs = 5\n";
+        let mut args = ServeArgs::default();
+        args.limits.idle_timeout_secs = Some(7);
+        let config = merge(args, file(filed), Path::new("wasmkeep.toml")).expect("resolves");
+        assert_eq!(config.idle_timeout, Duration::from_secs(7));
+        assert_eq!(config.memory_bytes_max, 64 << 20);
+        assert_eq!(config.cpu_budget, limits::CPU_BUDGET);
+        assert_eq!(config.actors.len(), 1);
+    }
+
+    #[test]
+    fn wrong_settings_are_named() {
+        let wrong = |text: &str| {
+            let error = merge(ServeArgs::default(), file(text), Path::new("f")).expect_err("wrong");
+            error.to_string()
+        };
+        assert!(wrong("").contains("--actor"));
+        assert!(wrong("[actors]\nBad = \"x\"").contains("\"Bad\""));
+        assert!(wrong("[actors]\na = \"x\"\n[serve]\nmemory-mb = 0").contains("--memory-mb"));
+        assert!(wrong("[actors]\na = \"x\"\n[serve]\ncpu-budget-ms = 0").contains("--cpu-budget"));
+        assert!(toml::from_str::<ConfigFile>("[serve]\nlisten-on = 1").is_err());
+    }
+}

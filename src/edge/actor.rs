@@ -1,0 +1,77 @@
+//! `/actor/<class>/<name>/…`: a request becomes an event, and its answer a response.
+
+use actix_web::http::header::HOST;
+use actix_web::web::{Data, Payload};
+use actix_web::{HttpRequest, HttpResponse};
+use bytes::Bytes;
+use wasmkeep_supervisors::address::{Address, Target};
+use wasmkeep_supervisors::event::{
+    Caller, Event, Header, Reason, Refusal, Reply, ReplyTo, Request, RequestHead, Ticket,
+};
+
+use super::server::EdgeState;
+use super::{body, headers, respond};
+
+pub const PREFIX: &str = "/actor/";
+
+pub async fn handle(
+    request: HttpRequest,
+    payload: Payload,
+    state: Data<EdgeState>,
+) -> HttpResponse {
+    match deliver(&request, payload, &state).await {
+        Ok(answer) => respond::reply(answer, request.method()),
+        Err(refusal) => respond::refusal(&refusal),
+    }
+}
+
+async fn deliver(
+    request: &HttpRequest,
+    payload: Payload,
+    state: &EdgeState,
+) -> Result<Reply, Refusal> {
+    let target = request.uri().path_and_query().map_or("", |target| target.as_str());
+    let target = Target::parse(target.strip_prefix(PREFIX).unwrap_or_default())
+        .map_err(|error| refused(state, Reason::BadRequest, &error))?;
+    let body = body::take(request, payload).await.inspect_err(|refusal| {
+        state.metrics.refused(refusal.reason);
+    })?;
+    let address =
+        Address { tenant: state.tenant.clone(), class: target.class, name: target.name };
+    let head = RequestHead {
+        method: request.method().as_str().to_owned(),
+        path: target.path,
+        authority: authority(request),
+        headers: client_headers(request),
+    };
+    let (reply, answer) = ReplyTo::channel();
+    let request = Request { head, body, caller: Caller::Outside };
+    let event = Event { address, request, reply, ticket: Ticket::default() };
+    state.tree.deliver(event, answer).await
+}
+
+fn refused(state: &EdgeState, reason: Reason, error: &dyn std::error::Error) -> Refusal {
+    state.metrics.refused(reason);
+    Refusal::not_run(reason).with_detail(error.to_string())
+}
+
+fn authority(request: &HttpRequest) -> String {
+    let asked = request.uri().authority().map(|authority| authority.as_str());
+    let header = || request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    asked.or_else(header).unwrap_or_default().to_owned()
+}
+
+/// The client's headers, less those that only the host may set.
+fn client_headers(request: &HttpRequest) -> Vec<Header> {
+    request
+        .headers()
+        .iter()
+        .filter(|(name, _)| !headers::is_hosts(name.as_str().as_bytes()))
+        .map(|(name, value)| {
+            (
+                Bytes::copy_from_slice(name.as_str().as_bytes()),
+                Bytes::copy_from_slice(value.as_bytes()),
+            )
+        })
+        .collect()
+}

@@ -1,0 +1,112 @@
+//! Answers, the actor's and the host's, as HTTP.
+
+use actix_web::body::{BodyStream, SizedStream};
+use actix_web::http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, RETRY_AFTER};
+use actix_web::http::{Method, StatusCode};
+use actix_web::{HttpResponse, HttpResponseBuilder};
+use bytes::Bytes;
+use serde::Serialize;
+use wasmkeep_supervisors::event::{Body, BodyError, Ran, Reason, Refusal, Reply};
+
+use super::{headers, status};
+
+/// The body of an answer the host makes itself.
+#[derive(Serialize)]
+struct Explained<'a> {
+    reason: &'a str,
+    event: &'a str,
+    message: &'a str,
+}
+
+/// The actor's answer.
+pub fn reply(reply: Reply, method: &Method) -> HttpResponse {
+    let status = match StatusCode::from_u16(reply.status) {
+        Ok(status) if !status.is_informational() => status,
+        _ => {
+            return refusal(&Refusal::ran(Reason::NoResponse).with_detail(format!(
+                "the actor answered with status {}, which is not a final one",
+                reply.status
+            )));
+        }
+    };
+    let mut response = HttpResponse::build(status);
+    let mut length = None;
+    for (name, value) in reply.headers {
+        if headers::is_hosts(&name) {
+            continue;
+        }
+        let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(&name), HeaderValue::from_maybe_shared(value))
+        else {
+            continue;
+        };
+        if name == CONTENT_LENGTH {
+            length = value.to_str().ok().and_then(|length| length.parse().ok());
+        } else {
+            response.append_header((name, value));
+        }
+    }
+    body(response, status, reply.body, length, method)
+}
+
+fn body(
+    mut response: HttpResponseBuilder,
+    status: StatusCode,
+    body: Body,
+    length: Option<u64>,
+    method: &Method,
+) -> HttpResponse {
+    if matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+        return response.finish();
+    }
+    match (body, length) {
+        // A HEAD's length is that of the body it does not carry.
+        (_, Some(length)) if *method == Method::HEAD => {
+            response.no_chunking(length);
+            response.body(SizedStream::new(length, Nothing))
+        }
+        (Body::Empty, _) => response.body(Bytes::new()),
+        (Body::Whole(bytes), _) => response.body(bytes),
+        (Body::Stream(pieces), Some(length)) => {
+            response.no_chunking(length);
+            response.body(SizedStream::new(length, pieces))
+        }
+        (Body::Stream(pieces), None) => response.body(BodyStream::new(pieces)),
+    }
+}
+
+/// The host's own answer.
+pub fn refusal(refusal: &Refusal) -> HttpResponse {
+    let status = StatusCode::from_u16(status::status(refusal.reason))
+        .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = HttpResponse::build(status);
+    response
+        .insert_header((headers::REASON, refusal.reason.as_str()))
+        .insert_header((headers::EVENT, refusal.ran.as_str()));
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.insert_header((RETRY_AFTER, "1"));
+    }
+    if refusal.reason == Reason::BodyTooLarge && refusal.ran == Ran::NotRun {
+        // The body is on its way and nobody reads it.
+        response.force_close();
+    }
+    response.json(Explained {
+        reason: refusal.reason.as_str(),
+        event: refusal.ran.as_str(),
+        message: refusal.sentence(),
+    })
+}
+
+/// The body of an answer to HEAD.
+struct Nothing;
+
+impl futures_core::Stream for Nothing {
+    type Item = Result<Bytes, BodyError>;
+
+    fn poll_next(
+        self: std::pin::Pin<&mut Self>,
+        _context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        std::task::Poll::Ready(None)
+    }
+}

@@ -1,0 +1,153 @@
+//! Builds the shells, starts the tree, binds the port, and stops it all in order: the only place
+//! that sees every shell.
+
+mod limits;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use wasmkeep_supervisors::address::{App, Class, Tenant};
+use wasmkeep_supervisors::metrics::Metrics;
+use wasmkeep_supervisors::ports::Guest;
+use wasmkeep_supervisors::tree::{Tree, TreeConfig};
+
+use crate::config::ServeConfig;
+use crate::database::{DataDir, DatabaseConfig, LocalDatabases};
+use crate::edge::{Edge, EdgeState};
+use crate::host::{Components, EngineConfig, GuestEngine};
+
+/// After everything has stopped: how long threads of the runtime may take to end.
+const RUNTIME_WAIT: Duration = Duration::from_secs(1);
+
+/// Where the components of a node come from.
+pub enum Source<'a> {
+    /// The files the configuration names.
+    Files,
+    /// A component inside this executable.
+    Embedded { class: Class, bytes: &'a [u8] },
+}
+
+/// What a person is told once the node takes traffic.
+pub struct Started<'a> {
+    pub address: SocketAddr,
+    pub data_dir: &'a Path,
+}
+
+/// Runs a node until it is told to stop.
+pub fn run(config: &ServeConfig, source: &Source<'_>, tell: impl FnOnce(&Started<'_>)) -> Result<()> {
+    let data_dir = Arc::new(DataDir::open(&config.data_dir)?);
+    let instances_max = limits::instances(config.instances_max)?;
+    let engine = GuestEngine::start(&EngineConfig {
+        instances_max,
+        memory_bytes_max: config.memory_bytes_max,
+    })?;
+    let components = Components::new(
+        &engine.engine,
+        data_dir.components(),
+        config.cpu_budget,
+        config.memory_bytes_max,
+    )?;
+    let classes = load(&components, config, source)?;
+    let app = App::default_app();
+    let databases = LocalDatabases::new(
+        Arc::clone(&data_dir),
+        app,
+        DatabaseConfig { sql_cpu_budget: config.sql_cpu_budget, ..DatabaseConfig::default() },
+    )?;
+    let metrics = Arc::new(Metrics::new().context("register the metrics")?);
+    let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    let runtime = actors_runtime(cores)?;
+    let tree = runtime.block_on(Tree::start(
+        classes,
+        Arc::new(databases),
+        Arc::clone(&metrics),
+        TreeConfig {
+            instances_max,
+            idle_timeout: config.idle_timeout,
+            wall_budget: config.wall_budget,
+        },
+    ))?;
+    let tree = Arc::new(tree);
+    let ready = Arc::new(AtomicBool::new(true));
+    let state = EdgeState {
+        tree: Arc::clone(&tree),
+        metrics,
+        tenant: Tenant::default_tenant(),
+        ready: Arc::clone(&ready),
+    };
+    let edge = Edge::start(config.listen, cores, state)?;
+    tell(&Started { address: edge.address, data_dir: data_dir.path() });
+    let ended = runtime.block_on(async {
+        let ended = until_told(&tree).await;
+        ready.store(false, Ordering::Relaxed);
+        tree.stop(config.shutdown_grace).await;
+        edge.stop().await;
+        ended
+    });
+    runtime.shutdown_timeout(RUNTIME_WAIT);
+    ended
+}
+
+fn load(
+    components: &Components,
+    config: &ServeConfig,
+    source: &Source<'_>,
+) -> Result<HashMap<Class, Arc<dyn Guest>>> {
+    match source {
+        Source::Files => config
+            .actors
+            .iter()
+            .map(|actor| {
+                let guest = components
+                    .load_file(&actor.file)
+                    .with_context(|| format!("serve the class {}", actor.class))?;
+                Ok((actor.class.clone(), guest))
+            })
+            .collect(),
+        Source::Embedded { class, bytes } => {
+            let guest = components.load(Path::new("the embedded component"), bytes)?;
+            Ok(HashMap::from([(class.clone(), guest)]))
+        }
+    }
+}
+
+fn actors_runtime(workers: usize) -> Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .thread_name("actors")
+        .enable_all()
+        .build()
+        .context("start the actors' runtime")
+}
+
+/// Waits for a signal, or for the tree to give up. A second signal ends the process at once.
+async fn until_told(tree: &Tree) -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
+    let mut given_up = tree.given_up();
+    tokio::select! {
+        _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
+        _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
+        _ = given_up.wait_for(|given_up| *given_up) => {
+            bail!("the node's processes keep failing: see the log above");
+        }
+    }
+    tokio::spawn(exit_at_once(terminate, interrupt));
+    Ok(())
+}
+
+async fn exit_at_once(mut terminate: Signal, mut interrupt: Signal) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::warn!("told again: stopping at once");
+    std::process::exit(1);
+}

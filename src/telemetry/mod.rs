@@ -1,0 +1,26 @@
+//! The log: one line an event on standard error, as text or JSON.
+
+use tracing_subscriber::EnvFilter;
+
+/// The variable that chooses what is logged, in `tracing`'s filter syntax: `info`,
+/// `warn,wasmkeep::guest=info`.
+pub const LOG_VARIABLE: &str = "WASMKEEP_LOG";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    #[default]
+    Text,
+    Json,
+}
+
+/// Starts logging. A second call changes nothing.
+pub fn start(format: LogFormat) {
+    let filter =
+        EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let _ = match format {
+        LogFormat::Text => log.with_ansi(false).try_init(),
+        LogFormat::Json => log.json().flatten_event(true).try_init(),
+    };
+}

@@ -1,0 +1,11 @@
+//! The harness: nodes, the actors on them, and two clients, an ordinary and a raw one.
+
+mod answer;
+mod node;
+mod raw;
+mod wait;
+
+pub use answer::Answer;
+pub use node::{Actor, Node, Setup, component, wasmkeep};
+pub use raw::{Raw, RawAnswer};
+pub use wait::{eventually, in_parallel};

@@ -1,0 +1,26 @@
+use std::time::{Duration, Instant};
+
+/// Waits until `condition` holds. `WASMKEEP_TEST_PATIENCE_SECS` lengthens it on slow machines.
+#[track_caller]
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let patience = patience();
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < patience, "not within {patience:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+pub fn patience() -> Duration {
+    let seconds = std::env::var("WASMKEEP_TEST_PATIENCE_SECS").ok();
+    Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(20))
+}
+
+/// Runs `work(0)` … `work(n - 1)` at the same time, and returns what each gave, in order.
+pub fn in_parallel<T: Send>(n: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = (0..n).map(|i| scope.spawn(move || work(i))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a worker of the test")).collect()
+    })
+}
