@@ -395,3 +395,21 @@ fn every_name_has_a_database_of_its_own() {
         assert_eq!(rows_of_t(&node.actor(address)), json!([[address]]));
     }
 }
+
+#[test]
+fn a_damaged_database_is_told_and_left_as_it_is() {
+    let mut node = Node::probe().errors_are_fine().start();
+    node.actor("probe/a").exec("CREATE TABLE t (x)");
+    node.actor("probe/b").exec("CREATE TABLE t (x)");
+    node.stop_cleanly();
+    let stem = node.databases().into_iter().find(|path| path.ends_with("61.db"));
+    let path = stem.expect("the database of the actor \"a\"");
+    std::fs::write(&path, "this is no database").expect("damage a file of the node");
+    node.start_again();
+    for _ in 0..3 {
+        node.actor("probe/a").get("/hello").refused(500, "database-unusable", "not-run");
+    }
+    assert_eq!(rows_of_t(&node.actor("probe/b")), json!([]), "others are unharmed");
+    assert_eq!(std::fs::read(&path).expect("it is still there"), b"this is no database");
+    assert!(node.log().contains("61.db"), "the log does not name the file");
+}

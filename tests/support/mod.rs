@@ -6,6 +6,6 @@ mod raw;
 mod wait;
 
 pub use answer::Answer;
-pub use node::{Actor, Node, Setup, component, wasmkeep};
-pub use raw::{Raw, RawAnswer};
+pub use node::{Actor, Node, component, wasmkeep};
+pub use raw::Raw;
 pub use wait::{eventually, in_parallel};

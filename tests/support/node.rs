@@ -148,8 +148,31 @@ impl Node {
         data_dir(self.home.path())
     }
 
+    /// The actors' database files.
+    pub fn databases(&self) -> Vec<PathBuf> {
+        let mut folders = vec![self.data_dir().join("state")];
+        let mut found = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("read a folder of the node") {
+                let path = entry.expect("read a folder of the node").path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension() == Some(OsStr::new("db")) {
+                    found.push(path);
+                }
+            }
+        }
+        found
+    }
+
     pub fn log(&self) -> String {
         self.running.log()
+    }
+
+    /// The next line on standard output after `listening on …`; none when there is no other.
+    pub fn printed_line(&self) -> Option<String> {
+        let printed = self.running.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        printed.recv_timeout(Duration::from_secs(1)).ok()
     }
 
     pub fn pid(&self) -> u32 {
@@ -234,6 +257,8 @@ struct Running {
     child: Child,
     address: SocketAddr,
     agent: ureq::Agent,
+    /// What it prints after its first line.
+    printed: Mutex<mpsc::Receiver<String>>,
     log: Arc<Mutex<String>>,
     log_reader: Option<std::thread::JoinHandle<()>>,
 }
@@ -257,13 +282,13 @@ impl Running {
             move || collect(stderr, &log)
         });
         let stdout = child.stdout.take().expect("stdout is piped");
-        let (first_line, printed) = mpsc::channel();
+        let (to_printed, printed) = mpsc::channel();
         std::thread::spawn(move || {
-            let mut lines = BufReader::new(stdout).lines();
-            let _ = first_line.send(lines.next().and_then(Result::ok));
-            lines.for_each(drop);
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let _ = to_printed.send(line);
+            }
         });
-        let line = printed.recv_timeout(patience()).ok().flatten();
+        let line = printed.recv_timeout(patience()).ok();
         let address = line.as_deref().and_then(|line| line.strip_prefix("listening on http://"));
         let Some(address) = address.and_then(|address| address.parse().ok()) else {
             let _ = child.kill();
@@ -280,7 +305,7 @@ impl Running {
             .timeout_global(Some(REQUEST_TIMEOUT))
             .build()
             .into();
-        Self { child, address, agent, log, log_reader: Some(log_reader) }
+        Self { child, address, agent, printed: Mutex::new(printed), log, log_reader: Some(log_reader) }
     }
 
     fn signal(&self, signal: i32) {

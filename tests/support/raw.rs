@@ -10,9 +10,6 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// A client that sends the bytes it is given, and reads answers as HTTP/1.1 frames them.
 pub struct Raw(BufReader<TcpStream>);
 
-/// The head of an answer whose body is still to come.
-pub type RawAnswer = Answer;
-
 impl Raw {
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("connect to the node");
@@ -52,7 +49,8 @@ impl Raw {
         Ok(answer)
     }
 
-    pub fn head(&mut self) -> io::Result<RawAnswer> {
+    /// Reads the head of an answer whose body is still to come.
+    pub fn head(&mut self) -> io::Result<Answer> {
         let status_line = self.line()?;
         let status = status_line.split(' ').nth(1).and_then(|code| code.parse().ok());
         let status = status.ok_or_else(|| io::Error::other(format!("not HTTP: {status_line:?}")))?;
@@ -69,7 +67,7 @@ impl Raw {
         }
     }
 
-    fn body(&mut self, head: &RawAnswer) -> io::Result<Vec<u8>> {
+    fn body(&mut self, head: &Answer) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
         if head.status < 200 || [204, 304].contains(&head.status) {
             return Ok(body);
