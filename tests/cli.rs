@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::{Node, component, eventually, wasmkeep};
+use crate::support::{DONE, Node, component, eventually, wasmkeep};
 
 const SERVE_FLAGS: [&str; 12] = [
     "--actor",
@@ -217,11 +217,9 @@ fn what_is_wrong_in_a_settings_file_is_named() {
 #[test]
 fn a_stop_lets_the_running_event_finish() {
     let mut node = Node::probe().start();
-    let mut client = node.raw();
-    client.send("GET /actor/probe/a/wait?ms=1000 HTTP/1.1\r\nhost: test\r\n\r\n");
-    eventually("the event runs", || node.metric("wasmkeep_resident_actors", &[]) == 1.0);
+    let mut client = node.busy("probe/a", 1000);
     node.terminate();
-    assert_eq!(client.answer().expect("an answer").text(), "1000");
+    assert_eq!(client.chunks().expect("a regular end"), DONE);
     assert_eq!(node.wait_for_exit().code(), Some(0));
 }
 
@@ -242,20 +240,26 @@ fn a_stop_with_nothing_running_is_quick() {
 #[test]
 fn after_the_grace_of_a_stop_queued_events_are_refused() {
     let mut node = Node::probe().flag("--shutdown-grace-secs", "1").start();
-    let ask = |target: &str| {
-        let mut client = node.raw();
-        client.send(format!("GET {target} HTTP/1.1\r\nhost: test\r\n\r\n"));
-        client
-    };
-    let mut running = ask("/actor/probe/a/wait?ms=2500");
-    eventually("the event runs", || node.metric("wasmkeep_resident_actors", &[]) == 1.0);
-    let mut queued = ask("/actor/probe/a/hello");
+    let mut running = node.busy("probe/a", 1700);
+    let mut queued = node.ask("/actor/probe/a/hello");
     // It is given time to arrive.
     std::thread::sleep(Duration::from_millis(200));
     node.terminate();
-    assert_eq!(running.answer().expect("an answer").text(), "2500");
+    assert_eq!(running.chunks().expect("a regular end"), DONE);
     queued.answer().expect("an answer").refused(503, "stopping", "not-run");
     assert_eq!(node.wait_for_exit().code(), Some(0));
+}
+
+#[test]
+fn an_event_that_outlasts_the_grace_twice_is_cut_off() {
+    let mut node = Node::probe().flag("--shutdown-grace-secs", "1").errors_are_fine().start();
+    let mut client = node.busy("probe/a", 20000);
+    let began = Instant::now();
+    node.stop_cleanly();
+    let took = began.elapsed();
+    assert!(took >= Duration::from_secs(2), "{took:?}");
+    assert!(took < Duration::from_secs(8), "{took:?}");
+    assert!(client.chunks().is_err(), "its client sees that the answer is not whole");
 }
 
 #[test]

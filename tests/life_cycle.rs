@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::{Node, eventually, in_parallel};
+use crate::support::{DONE, Node, Raw, eventually, in_parallel};
 
 fn resident(node: &Node) -> f64 {
     node.metric("wasmkeep_resident_actors", &[])
@@ -129,9 +129,12 @@ fn no_answered_write_is_lost_when_the_server_is_killed() {
                     let actor = (worker + row * 8) % ACTORS;
                     let sql = format!("INSERT INTO t VALUES ({row})");
                     let script = json!({ "steps": [{ "op": "exec", "sql": sql }] }).to_string();
-                    let answer = node
-                        .actor(&format!("probe/a{actor}"))
-                        .try_send("POST", "/sql", &[], script.as_bytes());
+                    let answer = node.actor(&format!("probe/a{actor}")).try_send(
+                        "POST",
+                        "/sql",
+                        &[],
+                        script.as_bytes(),
+                    );
                     if answer.is_ok_and(|answer| answer.body == br#"[{"changed":1}]"#) {
                         answered.lock().expect("no panic").insert((actor, row));
                     }
@@ -156,53 +159,57 @@ fn no_answered_write_is_lost_when_the_server_is_killed() {
     assert!(lost.is_empty(), "{} of {} lost: {lost:?}", lost.len(), answered.len());
 }
 
+/// `WASMKEEP_TEST_ACTORS` says how many; unset, there are as many turns for each place as with
+/// 10,000 in 500, in a fraction of the time.
 #[test]
-fn ten_thousand_actors_take_turns_in_few_places() {
-    const ACTORS: usize = 10_000;
+fn many_actors_take_turns_in_few_places() {
     const WORKERS: usize = 8;
-    let node = Node::probe().flag("--max-instances", "500").descriptors_max(4096).start();
-    let visit_all = || {
+    let actors = std::env::var("WASMKEEP_TEST_ACTORS").ok();
+    let actors: usize = actors.map_or(2_000, |text| text.parse().expect("a number of actors"));
+    let places = actors / 20;
+    let setup = Node::probe().flag("--max-instances", places.to_string());
+    let node = setup.descriptors_max(4096).start();
+    // Where a machine is busy with other tests, a place may take longer than 250 ms to come free.
+    let refused = AtomicUsize::new(0);
+    let visit = |client: &mut Raw, i: usize| loop {
+        let script = json!({ "steps": [
+            { "op": "exec", "sql": "CREATE TABLE IF NOT EXISTS t (x)" },
+            { "op": "exec", "sql": "INSERT INTO t VALUES (?)", "params": [i] },
+            { "op": "query", "sql": "SELECT count(*), min(x), max(x) FROM t" },
+        ] });
+        let target = format!("/actor/probe/a{i}/sql");
+        let answer = client.post(&target, script.to_string().as_bytes());
+        if answer.status != 503 {
+            break answer.json()[2]["rows"].clone();
+        }
+        answer.refused(503, "no-capacity", "not-run");
+        refused.fetch_add(1, Ordering::Relaxed);
+    };
+    for round in 1..=2 {
         in_parallel(WORKERS, |worker| {
             let mut client = node.raw();
-            for i in (worker..ACTORS).step_by(WORKERS) {
-                let target = format!("/actor/probe/a{i}/sql");
-                let script = json!({ "steps": [
-                    { "op": "exec", "sql": "CREATE TABLE IF NOT EXISTS t (x)" },
-                    { "op": "exec", "sql": "INSERT INTO t VALUES (?)", "params": [i] },
-                    { "op": "query", "sql": "SELECT count(*), min(x) FROM t" },
-                ] });
-                let done = client.post(&target, script.to_string().as_bytes()).json();
-                let row = done[2]["rows"][0].as_array().unwrap_or_else(|| panic!("a{i}: {done}"));
-                assert_eq!(row[1], i, "a{i} has its own rows");
-                assert!(resident_limit_holds(&node, i), "more than 500 are in memory");
+            for i in (worker..actors).step_by(WORKERS) {
+                assert_eq!(visit(&mut client, i), json!([[round, i, i]]), "a{i}");
             }
-        })
-    };
-    visit_all();
-    visit_all();
-    let last = node.actor("probe/a9999").query("SELECT count(*) FROM t");
-    assert_eq!(last, json!([[2]]), "what the first visit wrote was there at the second");
+        });
+        assert!(resident(&node) <= places as f64, "more are in memory than may be");
+    }
+    let refused = refused.into_inner();
+    assert!(refused <= actors / 200, "{refused} visits found no place");
     let evicted = node.metric("wasmkeep_hibernations_total", &[r#"cause="evicted""#]);
-    assert!(evicted >= 19_000.0, "{evicted} were evicted");
-}
-
-/// Looked at now and then only.
-fn resident_limit_holds(node: &Node, visit: usize) -> bool {
-    visit % 1000 != 0 || resident(node) <= 500.0
+    assert!(evicted >= (2 * actors - 2 * places) as f64, "{evicted} were evicted");
 }
 
 #[test]
 fn with_every_place_busy_an_event_is_refused_after_a_quarter_of_a_second() {
     let node = Node::probe().flag("--max-instances", "1").start();
-    let mut busy = node.raw();
-    busy.send("GET /actor/probe/busy/wait?ms=1500 HTTP/1.1\r\nhost: test\r\n\r\n");
-    eventually("the only place is taken", || resident(&node) == 1.0);
+    let mut busy = node.busy("probe/busy", 1500);
     let began = Instant::now();
     node.actor("probe/other").get("/hello").refused(503, "no-capacity", "not-run");
     let took = began.elapsed();
     assert!(took >= Duration::from_millis(240), "refused after {took:?}");
     assert!(took < Duration::from_millis(900), "refused after {took:?}");
-    assert_eq!(busy.answer().expect("an answer").text(), "1500");
+    assert_eq!(busy.chunks().expect("a regular end"), DONE);
     assert_eq!(node.actor("probe/other").get("/hello").text(), "hello");
 }
 
@@ -224,9 +231,7 @@ fn an_idle_actor_makes_room_for_another() {
 #[test]
 fn an_event_waits_for_a_place_that_comes_free() {
     let node = Node::probe().flag("--max-instances", "1").start();
-    let mut busy = node.raw();
-    busy.send("GET /actor/probe/busy/wait?ms=100 HTTP/1.1\r\nhost: test\r\n\r\n");
-    eventually("the only place is taken", || resident(&node) == 1.0);
+    let mut busy = node.busy("probe/busy", 100);
     assert_eq!(node.actor("probe/other").get("/hello").text(), "hello");
-    assert_eq!(busy.answer().expect("an answer").text(), "100");
+    assert_eq!(busy.chunks().expect("a regular end"), DONE);
 }

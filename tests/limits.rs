@@ -81,10 +81,7 @@ fn on_a_full_machine_an_event_still_gets_its_cpu() {
 
 #[test]
 fn memory_past_the_limit_is_refused_and_neighbours_keep_theirs() {
-    let node = Node::probe()
-        .flag("--cpu-budget-ms", "5000")
-        .flag("--memory-mb", "64")
-        .start();
+    let node = Node::probe().flag("--cpu-budget-ms", "5000").flag("--memory-mb", "64").start();
     let (greedy, neighbour) = (node.actor("probe/greedy"), node.actor("probe/neighbour"));
     assert_eq!(neighbour.get("/grow?mib=20&keep=1").json()["kept"], 20);
     let grown = greedy.get("/grow?mib=500");

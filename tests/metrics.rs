@@ -36,9 +36,8 @@ fn events_are_counted_by_class_and_outcome() {
     }
     node.actor("probe/a").get("/trap");
     node.actor("hello/a").get("/").text();
-    let events = |class: &str, outcome: &str| {
-        node.metric("wasmkeep_events_total", &[class, outcome])
-    };
+    let events =
+        |class: &str, outcome: &str| node.metric("wasmkeep_events_total", &[class, outcome]);
     // An answer may reach the client a moment before its event is counted.
     eventually("the events are counted", || {
         events(r#"class="probe""#, r#"outcome="answered""#) == 3.0
@@ -68,7 +67,7 @@ fn refusals_are_counted_by_reason() {
 #[test]
 fn residents_wakes_and_hibernations_are_counted() {
     let node = Node::probe().flag("--max-instances", "2").start();
-    for name in ["a", "b", "c", "a"] {
+    for name in ["a", "b", "c", "d"] {
         node.actor(&format!("probe/{name}")).get("/hello").text();
     }
     assert_eq!(node.metric("wasmkeep_wakes_total", &[]), 4.0);

@@ -62,9 +62,7 @@ pub trait Actor: Default + 'static {
     /// After an error it runs again, in 1 s at first and up to 5 min later, so what it does should
     /// bear being done twice.
     fn alarm(&mut self) -> Result<()> {
-        Err(Error::internal(
-            "an alarm was due, but this actor has no `alarm` handler",
-        ))
+        Err(Error::internal("an alarm was due, but this actor has no `alarm` handler"))
     }
 
     /// A client asks for a WebSocket. An error refuses it; its text is the reason the client

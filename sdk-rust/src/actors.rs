@@ -141,9 +141,7 @@ impl Call {
 
     pub(crate) fn into_request(self) -> Result<(String, host::Request), CallError> {
         if let Some(error) = self.unsendable {
-            return Err(CallError::Failed(format!(
-                "not sent: the body is no JSON: {error}"
-            )));
+            return Err(CallError::Failed(format!("not sent: the body is no JSON: {error}")));
         }
         let request = host::Request {
             method: self.method.as_str().to_owned(),
@@ -187,10 +185,7 @@ impl Answer {
         }
         let start = &self.body[..self.body.len().min(200)];
         let start = String::from_utf8_lossy(start);
-        Err(Error::internal(format!(
-            "the called actor answered {}: {start}",
-            self.status
-        )))
+        Err(Error::internal(format!("the called actor answered {}: {start}", self.status)))
     }
 
     /// The body.
@@ -261,10 +256,7 @@ mod tests {
 
     #[test]
     fn a_call_says_what_it_asks() {
-        let call = call("room/a b")
-            .post("/say?x=1")
-            .header("x-a", "1")
-            .json("hi");
+        let call = call("room/a b").post("/say?x=1").header("x-a", "1").json("hi");
         let (target, request) = call.into_request().unwrap();
         assert_eq!(target, "room/a b");
         assert_eq!((&*request.method, &*request.path), ("POST", "/say?x=1"));
@@ -281,11 +273,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_ok_when_it_is_2xx() {
-        let answer = |status| Answer {
-            status,
-            headers: Headers::new(),
-            body: b"gone".to_vec(),
-        };
+        let answer = |status| Answer { status, headers: Headers::new(), body: b"gone".to_vec() };
         assert!(answer(204).ok().is_ok());
         let error = answer(410).ok().unwrap_err();
         assert_eq!(error.status_code(), 500);

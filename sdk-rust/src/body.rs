@@ -39,6 +39,7 @@ pub struct Body {
 pub(crate) enum BodyError {
     #[error("the request body is larger than 16 MiB")]
     TooLarge,
+    /// With the host's words, which are for the log.
     #[error("the request body could not be read: {0}")]
     Failed(String),
 }
@@ -51,35 +52,44 @@ impl BodyError {
         }
     }
 
+    /// What the client reads.
+    pub(crate) fn message(&self) -> &'static str {
+        match self {
+            BodyError::TooLarge => "the request body is larger than 16 MiB",
+            BodyError::Failed(_) => "the request body could not be read",
+        }
+    }
+
     fn from_stream(error: &StreamError) -> Self {
         let StreamError::LastOperationFailed(error) = error else {
             return BodyError::Failed("it has ended".to_owned());
         };
         match wasi::http_error_code(error) {
             Some(wasi::ErrorCode::HttpRequestBodySize(_)) => BodyError::TooLarge,
-            _ => BodyError::Failed(error.to_debug_string()),
+            _ => BodyError::from_words(&error.to_debug_string()),
         }
+    }
+
+    /// A host on wasmtime 48 gives an error of the body no code: its words have to do. They may
+    /// end in a backtrace of the host.
+    fn from_words(words: &str) -> Self {
+        let first = words.lines().next().unwrap_or_default();
+        if first.starts_with("HTTP request body size exceeds limit") {
+            return BodyError::TooLarge;
+        }
+        BodyError::Failed(first.to_owned())
     }
 }
 
 impl Body {
     /// The body of a request that had none, or whose body was taken before.
     pub(crate) fn ended() -> Self {
-        Body {
-            piece: Vec::new(),
-            read: 0,
-            source: None,
-        }
+        Body { piece: Vec::new(), read: 0, source: None }
     }
 
     pub(crate) fn receive(incoming: &wasi::IncomingRequest) -> Self {
-        let source = incoming
-            .consume()
-            .and_then(|body| Ok((body.stream()?, body)));
-        Body {
-            source: source.ok(),
-            ..Body::ended()
-        }
+        let source = incoming.consume().and_then(|body| Ok((body.stream()?, body)));
+        Body { source: source.ok(), ..Body::ended() }
     }
 
     /// The next piece, as soon as there is one; `None` at the end. At most 64 KiB.
@@ -134,10 +144,7 @@ impl io::Read for Body {
             return Ok(0);
         }
         if self.read == self.piece.len() {
-            self.piece = self
-                .next_piece()
-                .map_err(io::Error::other)?
-                .unwrap_or_default();
+            self.piece = self.next_piece().map_err(io::Error::other)?.unwrap_or_default();
             self.read = 0;
         }
         let rest = &self.piece[self.read..];
@@ -166,11 +173,7 @@ impl BodyWriter {
     /// The writer of a response whose body was not taken before, and what ends that body.
     pub(crate) fn of(response: &OutgoingResponse) -> Option<(Self, OutgoingBody)> {
         let body = response.body().ok()?;
-        let writer = BodyWriter {
-            ready: None,
-            stream: body.write().ok()?,
-            client_left: false,
-        };
+        let writer = BodyWriter { ready: None, stream: body.write().ok()?, client_left: false };
         Some((writer, body))
     }
 
@@ -182,10 +185,7 @@ impl BodyWriter {
     fn room(&mut self) -> Result<usize, StreamError> {
         loop {
             match self.stream.check_write()? {
-                0 => self
-                    .ready
-                    .get_or_insert_with(|| self.stream.subscribe())
-                    .block(),
+                0 => self.ready.get_or_insert_with(|| self.stream.subscribe()).block(),
                 room => return Ok(usize::try_from(room).unwrap_or(usize::MAX)),
             }
         }
@@ -222,5 +222,19 @@ impl io::Write for BodyWriter {
             Some(text) => self.write_all(text.as_bytes()),
             None => self.write_all(text.to_string().as_bytes()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_words_tell_a_body_over_the_cap_and_stop_at_their_first_line() {
+        let words = "HTTP request body size exceeds limit: 16777216 bytes\nStack backtrace:\n 0: x";
+        assert!(matches!(BodyError::from_words(words), BodyError::TooLarge));
+        let failed = BodyError::from_words("connection reset\nStack backtrace:\n   0: main");
+        assert_eq!(failed.to_string(), "the request body could not be read: connection reset");
+        assert_eq!(failed.message(), "the request body could not be read");
     }
 }

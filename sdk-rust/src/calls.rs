@@ -39,8 +39,5 @@ pub fn call_many(calls: impl IntoIterator<Item = Call>) -> Vec<Result<Answer, Ca
         Some(answer) => Ok(Answer::from(answer?)),
         None => Err(CallError::Failed("the host gave no result".to_owned())),
     };
-    results
-        .into_iter()
-        .map(|result| result.unwrap_or_else(&mut next_answer))
-        .collect()
+    results.into_iter().map(|result| result.unwrap_or_else(&mut next_answer)).collect()
 }

@@ -30,6 +30,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | [`SqlError::Constraint`] | 409 | SQLite's words |
 /// | [`SqlError::QuotaExceeded`] | 507 | which limit |
 /// | a request body over 16 MiB | 413 | that it is too large |
+/// | a request body that could not be read | 400 | that it could not |
 /// | anything else that is a [`std::error::Error`] | 500 | `internal error` |
 ///
 /// The text of a 500 goes to the log (standard error), so that a client never sees your queries.
@@ -48,11 +49,7 @@ struct Failure {
 impl Error {
     /// An answer with this status, whose text the client reads: `Error::status(409, "taken")`.
     pub fn status(status: u16, message: impl Into<Cow<'static, str>>) -> Self {
-        Error(Box::new(Failure {
-            status,
-            message: message.into(),
-            source: None,
-        }))
+        Error(Box::new(Failure { status, message: message.into(), source: None }))
     }
 
     /// 400: the request is wrong, and the text says how.
@@ -134,7 +131,7 @@ impl<E: StdError + 'static> From<E> for Error {
             Some(SqlError::Constraint { message, .. }) => (409, message.clone()),
             Some(SqlError::QuotaExceeded(limit)) => (507, limit.clone()),
             _ => match body_error(&*source) {
-                Some(error) => (error.status(), error.to_string()),
+                Some(error) => (error.status(), error.message().to_owned()),
                 None => return Error::internal(source),
             },
         };
@@ -201,10 +198,7 @@ mod tests {
     #[test]
     fn a_quota_is_507_and_the_rest_of_sql_is_500_without_its_text() {
         let error = failed(SqlError::QuotaExceeded("database size".to_owned())).unwrap_err();
-        assert_eq!(
-            (error.status_code(), error.message()),
-            (507, "database size")
-        );
+        assert_eq!((error.status_code(), error.message()), (507, "database size"));
         for error in [
             SqlError::Invalid("no such table: secret".to_owned()),
             SqlError::NotAllowed("ATTACH secret".to_owned()),
@@ -212,10 +206,7 @@ mod tests {
             SqlError::Mismatch("column secret".to_owned()),
         ] {
             let error = failed(error).unwrap_err();
-            assert_eq!(
-                (error.status_code(), error.message()),
-                (500, "internal error")
-            );
+            assert_eq!((error.status_code(), error.message()), (500, "internal error"));
             assert!(error.to_string().contains("secret"), "{error}");
         }
     }

@@ -28,9 +28,7 @@ impl Headers {
 
     /// Every value of a field, as bytes: a header's value need not be UTF-8.
     pub fn get_all(&self, name: &str) -> impl Iterator<Item = &[u8]> {
-        self.iter()
-            .filter(move |(have, _)| have.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value)
+        self.iter().filter(move |(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
     /// Every field with its value.

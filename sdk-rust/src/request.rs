@@ -50,10 +50,7 @@ impl Head {
     pub(crate) fn receive(incoming: wasi::IncomingRequest) -> Self {
         let method = incoming.method().into();
         let target = incoming.path_with_query().unwrap_or_else(|| "/".to_owned());
-        Head {
-            incoming: Some(incoming),
-            ..Head::new(method, target)
-        }
+        Head { incoming: Some(incoming), ..Head::new(method, target) }
     }
 
     fn new(method: Method, target: impl Into<String>) -> Self {
@@ -85,11 +82,7 @@ impl Head {
     pub(crate) fn with_request<R>(&self, handler: impl FnOnce(Request) -> R) -> R {
         let decoded = target::segments(self.path());
         let segments: Vec<&str> = decoded.iter().map(|segment| &**segment).collect();
-        handler(Request {
-            head: self,
-            segments: &segments,
-            body: None,
-        })
+        handler(Request { head: self, segments: &segments, body: None })
     }
 
     /// Gives the request back to the host, with a body nobody read.
@@ -300,10 +293,7 @@ mod tests {
             assert_eq!(request.parse_query::<i64>("absent").unwrap(), None);
             let error = request.parse_query::<u32>("limit").unwrap_err();
             assert_eq!(error.status_code(), 400);
-            assert_eq!(
-                error.message(),
-                "query parameter `limit`: \"many\" is not valid"
-            );
+            assert_eq!(error.message(), "query parameter `limit`: \"many\" is not valid");
         });
     }
 
@@ -323,11 +313,7 @@ mod tests {
         assert_eq!(error.status_code(), 400);
         assert!(error.message().starts_with("the request body is not JSON:"));
         let error = parse_json::<u8>(b"\"x\"").unwrap_err();
-        assert!(
-            error
-                .message()
-                .starts_with("the request body does not fit:")
-        );
+        assert!(error.message().starts_with("the request body does not fit:"));
         assert_eq!(parse_json::<u8>(b"7").unwrap(), 7);
     }
 }

@@ -48,11 +48,7 @@ type StreamBody = dyn FnOnce(&mut BodyWriter) -> Result<()>;
 impl Response {
     /// An empty body with this status. Add one with [`body`](Response::body).
     pub fn new(status: u16) -> Self {
-        Response {
-            status,
-            headers: Headers::new(),
-            body: Content::Empty,
-        }
+        Response { status, headers: Headers::new(), body: Content::Empty }
     }
 
     /// 204: done, with nothing to say.
@@ -85,10 +81,7 @@ impl Response {
     pub fn json(value: &(impl Serialize + ?Sized)) -> Self {
         match serde_json::to_vec(value) {
             Ok(bytes) => Response::of("application/json", bytes),
-            Err(error) => Response {
-                body: Content::Failed(error.into()),
-                ..Response::new(500)
-            },
+            Err(error) => Response { body: Content::Failed(error.into()), ..Response::new(500) },
         }
     }
 
@@ -127,16 +120,11 @@ impl Response {
     /// }
     /// ```
     pub fn stream(write: impl FnOnce(&mut BodyWriter) -> Result<()> + 'static) -> Self {
-        Response {
-            body: Content::Stream(Box::new(write)),
-            ..Response::new(200)
-        }
+        Response { body: Content::Stream(Box::new(write)), ..Response::new(200) }
     }
 
     fn of(content_type: &str, bytes: Vec<u8>) -> Self {
-        Response::new(200)
-            .header("content-type", content_type)
-            .body(bytes)
+        Response::new(200).header("content-type", content_type).body(bytes)
     }
 
     /// Changes the status.
@@ -248,9 +236,7 @@ fn write(content: Content, mut writer: BodyWriter, body: OutgoingBody, what: fmt
             // It fails too when the client has left, which is nobody's mistake.
             let finished = OutgoingBody::finish(body, None);
             if let Err(ErrorCode::HttpResponseBodySize(_)) = finished {
-                error::log(format_args!(
-                    "{what}: the body is not as long as its content-length"
-                ));
+                error::log(format_args!("{what}: the body is not as long as its content-length"));
             }
         }
         // A body that is dropped unfinished ends as cut off.

@@ -9,10 +9,7 @@ pub(crate) fn path(target: &str) -> &str {
 
 /// The decoded segments of a path. Empty ones are left out, so `/items/` is `/items`.
 pub(crate) fn segments(path: &str) -> Vec<Cow<'_, str>> {
-    path.split('/')
-        .filter(|segment| !segment.is_empty())
-        .map(percent_decode)
-        .collect()
+    path.split('/').filter(|segment| !segment.is_empty()).map(percent_decode).collect()
 }
 
 /// The decoded names and values of the query, in order.
@@ -101,26 +98,14 @@ mod tests {
     #[test]
     fn a_plus_is_a_space_in_the_query_only() {
         assert_eq!(segments("/a+b"), ["a+b"]);
-        assert_eq!(
-            query_pairs("/?q=a+b%2Bc"),
-            [("q".to_owned(), "a b+c".to_owned())]
-        );
+        assert_eq!(query_pairs("/?q=a+b%2Bc"), [("q".to_owned(), "a b+c".to_owned())]);
     }
 
     #[test]
     fn query_pairs_keep_order_and_repetition() {
         let pairs = query_pairs("/?tag=a&flag&tag=b=c&=x&&%6E=1");
         let pairs: Vec<_> = pairs.iter().map(|(n, v)| (&**n, &**v)).collect();
-        assert_eq!(
-            pairs,
-            [
-                ("tag", "a"),
-                ("flag", ""),
-                ("tag", "b=c"),
-                ("", "x"),
-                ("n", "1")
-            ]
-        );
+        assert_eq!(pairs, [("tag", "a"), ("flag", ""), ("tag", "b=c"), ("", "x"), ("n", "1")]);
         assert!(query_pairs("/no/query").is_empty());
         assert!(query_pairs("/?").is_empty());
     }

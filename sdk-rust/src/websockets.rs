@@ -46,10 +46,7 @@ pub enum Message {
 /// The actor's accepted, open sockets. One that is being opened is not among them until
 /// [`socket_open`](crate::Actor::socket_open) has returned.
 pub fn connections() -> Vec<Socket> {
-    host::connections()
-        .into_iter()
-        .map(Socket::from_id)
-        .collect()
+    host::connections().into_iter().map(Socket::from_id).collect()
 }
 
 /// Sends a message to every socket, and says how many took it: the others have just left, or do
@@ -158,10 +155,7 @@ impl OpenRequest {
 
 impl From<host::OpenRequest> for OpenRequest {
     fn from(request: host::OpenRequest) -> Self {
-        OpenRequest {
-            target: request.path,
-            headers: Headers::from(request.headers),
-        }
+        OpenRequest { target: request.path, headers: Headers::from(request.headers) }
     }
 }
 

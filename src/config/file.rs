@@ -1,29 +1,13 @@
 //! `wasmkeep.toml`: the settings of `serve`, under the names of its flags.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use thiserror::Error;
 
+use super::ConfigError;
 use crate::telemetry::LogFormat;
-
-#[derive(Debug, Error)]
-pub enum ConfigFileError {
-    #[error("the settings file {path} cannot be read: {cause}")]
-    Unreadable { path: PathBuf, cause: io::Error },
-    #[error("the settings file {path} is wrong: {cause}")]
-    Wrong { path: PathBuf, cause: String },
-    #[error("no class is served: give --actor CLASS=FILE.wasm, or [actors] in wasmkeep.toml")]
-    NoClass,
-    #[error("the class {class} is served twice: {first} and {second}; give it once")]
-    ClassTwice { class: String, first: PathBuf, second: PathBuf },
-    #[error("--{flag} is {given}; {expected}")]
-    OutOfRange { flag: &'static str, given: u64, expected: &'static str },
-}
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,10 +34,9 @@ pub struct ServeTable {
     pub shutdown_grace_secs: Option<u64>,
 }
 
-pub fn read(path: &Path) -> Result<ConfigFile, ConfigFileError> {
-    let text = fs::read_to_string(path)
-        .map_err(|cause| ConfigFileError::Unreadable { path: path.to_owned(), cause })?;
-    let mut file: ConfigFile = toml::from_str(&text).map_err(|error| ConfigFileError::Wrong {
+/// Reads the text of the settings file at `path`, which its relative components stand beside.
+pub fn parse(text: &str, path: &Path) -> Result<ConfigFile, ConfigError> {
+    let mut file: ConfigFile = toml::from_str(text).map_err(|error| ConfigError::Wrong {
         path: path.to_owned(),
         cause: error.to_string(),
     })?;

@@ -4,17 +4,18 @@
 mod file;
 mod resolve;
 
+use std::fs;
+use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use thiserror::Error;
 use wasmkeep_supervisors::address::Class;
 
-pub use file::ConfigFileError;
-pub use resolve::resolve;
-
+use self::file::ConfigFile;
 use crate::telemetry::LogFormat;
 
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
@@ -110,4 +111,33 @@ pub struct ServeConfig {
     pub sql_cpu_budget: Duration,
     pub memory_bytes_max: usize,
     pub shutdown_grace: Duration,
+}
+
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    #[error("the settings file {path} cannot be read: {cause}")]
+    Unreadable { path: PathBuf, cause: io::Error },
+    #[error("the settings file {path} is wrong: {cause}")]
+    Wrong { path: PathBuf, cause: String },
+    #[error("no class is served: give --actor CLASS=FILE.wasm, or [actors] in wasmkeep.toml")]
+    NoClass,
+    #[error("the class {class} is served twice: {first} and {second}; give it once")]
+    ClassTwice { class: String, first: PathBuf, second: PathBuf },
+    #[error("--{flag} is {given}; {expected}")]
+    OutOfRange { flag: &'static str, given: u64, expected: &'static str },
+}
+
+/// Fills in what flags and environment left open: from the settings file, then from the defaults.
+pub fn resolve(args: ServeArgs) -> Result<ServeConfig, ConfigError> {
+    let default = Path::new(DEFAULT_FILE);
+    let path = args.config.clone().or_else(|| default.exists().then(|| default.to_owned()));
+    let file = match &path {
+        Some(path) => {
+            let text = fs::read_to_string(path)
+                .map_err(|cause| ConfigError::Unreadable { path: path.clone(), cause })?;
+            file::parse(&text, path)?
+        }
+        None => ConfigFile::default(),
+    };
+    resolve::merge(args, file, path.as_deref().unwrap_or(default))
 }

@@ -6,33 +6,22 @@ use std::time::Duration;
 use wasmkeep_supervisors::address::Class;
 use wasmkeep_supervisors::limits;
 
-use super::file::{self, ConfigFile, ConfigFileError};
-use super::{ActorArg, DEFAULT_DATA_DIR, DEFAULT_FILE, DEFAULT_LISTEN, ServeArgs, ServeConfig};
+use super::file::ConfigFile;
+use super::{ActorArg, ConfigError, DEFAULT_DATA_DIR, DEFAULT_LISTEN, ServeArgs, ServeConfig};
 
 const MIB: u64 = 1024 * 1024;
 const MEMORY_MIB_MAX: u64 = 4096;
 
-pub fn resolve(args: ServeArgs) -> Result<ServeConfig, ConfigFileError> {
-    let (file, path) = match &args.config {
-        Some(path) => (file::read(path)?, path.clone()),
-        None if Path::new(DEFAULT_FILE).exists() => {
-            (file::read(Path::new(DEFAULT_FILE))?, DEFAULT_FILE.into())
-        }
-        None => (ConfigFile::default(), DEFAULT_FILE.into()),
-    };
-    merge(args, file, &path)
-}
-
-fn merge(
+pub fn merge(
     args: ServeArgs,
     file: ConfigFile,
     path: &Path,
-) -> Result<ServeConfig, ConfigFileError> {
+) -> Result<ServeConfig, ConfigError> {
     let actors = actors(args.actors, file.actors, path)?;
     let (common, limits_given, table) = (args.common, args.limits, file.serve);
     let milliseconds = |flag, given: Option<u64>, filed: Option<u64>, default: Duration| {
         match given.or(filed) {
-            Some(0) => Err(ConfigFileError::OutOfRange {
+            Some(0) => Err(ConfigError::OutOfRange {
                 flag,
                 given: 0,
                 expected: "it must be at least 1",
@@ -44,7 +33,7 @@ fn merge(
     if let Some(given) = memory_mib
         && !(1..=MEMORY_MIB_MAX).contains(&given)
     {
-        return Err(ConfigFileError::OutOfRange {
+        return Err(ConfigError::OutOfRange {
             flag: "memory-mb",
             given,
             expected: "it must be between 1 and 4096",
@@ -52,7 +41,7 @@ fn merge(
     }
     let instances_max = limits_given.max_instances.or(table.max_instances);
     if instances_max == Some(0) {
-        return Err(ConfigFileError::OutOfRange {
+        return Err(ConfigError::OutOfRange {
             flag: "max-instances",
             given: 0,
             expected: "it must be at least 1",
@@ -109,11 +98,11 @@ fn actors(
     given: Vec<ActorArg>,
     filed: std::collections::BTreeMap<String, PathBuf>,
     path: &Path,
-) -> Result<Vec<ActorArg>, ConfigFileError> {
+) -> Result<Vec<ActorArg>, ConfigError> {
     let mut actors = given;
     if actors.is_empty() {
         for (class, file) in filed {
-            let class = Class::parse(&class).map_err(|error| ConfigFileError::Wrong {
+            let class = Class::parse(&class).map_err(|error| ConfigError::Wrong {
                 path: path.to_owned(),
                 cause: error.to_string(),
             })?;
@@ -121,11 +110,11 @@ fn actors(
         }
     }
     if actors.is_empty() {
-        return Err(ConfigFileError::NoClass);
+        return Err(ConfigError::NoClass);
     }
     for (at, actor) in actors.iter().enumerate() {
         if let Some(earlier) = actors[..at].iter().find(|earlier| earlier.class == actor.class) {
-            return Err(ConfigFileError::ClassTwice {
+            return Err(ConfigError::ClassTwice {
                 class: actor.class.to_string(),
                 first: earlier.file.clone(),
                 second: actor.file.clone(),

@@ -1,104 +1,210 @@
-//! What one event may spend in SQL: CPU, wall, bytes written. Asked between virtual-machine steps
-//! of a running statement and after each one.
+//! What the statements of one event may use together: CPU, wall time, bytes written, memory.
+//!
+//! CPU past its budget ends all SQL of the event, and so does its deadline. Bytes written past
+//! theirs end its writes: reads still work, and so do `COMMIT` and `ROLLBACK`. A transaction whose
+//! statements were all within the budget may commit, which adds at most the page cache (1 MiB).
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::cell::Cell;
+use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
+use rusqlite::{Connection, ffi};
 use rustix::time::{ClockId, clock_gettime};
+use wasmkeep_supervisors::ports::SqlError;
 
-/// Which budget an event has used up.
+use super::connection::PAGE_BYTES;
+use super::files::DatabaseConfig;
+
+/// Memory that SQLite may use for the statements of one event: sorts, materialised subqueries,
+/// savepoints, values on their way.
+pub const EVENT_MEMORY_BYTES_MAX: i64 = 128 * 1024 * 1024;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spent {
+pub enum Limit {
     Cpu,
     Wall,
     Written,
+    Memory,
 }
 
-#[derive(Debug)]
-struct State {
-    deadline: Option<Instant>,
+/// The statement that is running.
+#[derive(Clone, Copy)]
+struct Running {
+    cpu_at_start: Duration,
+    /// Whether it may be stopped for what it writes.
+    writes: bool,
+}
+
+pub struct Budget {
     cpu_max: Duration,
-    cpu: Duration,
-    statement_began: Option<Duration>,
     written_max: u64,
-    /// The connection's count of bytes written when the event began.
-    written_before: u64,
-    spent: Option<Spent>,
+    db: *mut ffi::sqlite3,
+    deadline: Cell<Option<Instant>>,
+    cpu_used: Cell<Duration>,
+    /// Pages the connection had written when the event began.
+    pages_at_start: Cell<u32>,
+    memory_left: Cell<i64>,
+    cpu_spent: Cell<bool>,
+    writes_spent: Cell<bool>,
+    running: Cell<Option<Running>>,
+    /// Why the running statement was stopped.
+    stopped_by: Cell<Option<Limit>>,
 }
-
-/// The budgets of the event that uses a connection now.
-#[derive(Debug)]
-pub struct Budget(Mutex<State>);
 
 impl Budget {
-    pub fn new(cpu_max: Duration, written_max: u64) -> Self {
-        Self(Mutex::new(State {
-            deadline: None,
-            cpu_max,
-            cpu: Duration::ZERO,
-            statement_began: None,
-            written_max,
-            written_before: 0,
-            spent: None,
-        }))
+    /// The budget of `connection`, which must stay open while the budget is used.
+    pub fn new(config: &DatabaseConfig, connection: &Connection) -> Self {
+        Self {
+            cpu_max: config.sql_cpu_budget,
+            written_max: config.event_written_bytes_max as u64,
+            // SAFETY: the handle is only used while the connection is open (the caller's promise).
+            db: unsafe { connection.handle() },
+            deadline: Cell::new(None),
+            cpu_used: Cell::new(Duration::ZERO),
+            pages_at_start: Cell::new(0),
+            memory_left: Cell::new(EVENT_MEMORY_BYTES_MAX),
+            cpu_spent: Cell::new(false),
+            writes_spent: Cell::new(false),
+            running: Cell::new(None),
+            stopped_by: Cell::new(None),
+        }
     }
 
-    pub fn begin_event(&self, deadline: Instant, written: u64) {
-        let mut state = self.lock();
-        state.deadline = Some(deadline);
-        state.cpu = Duration::ZERO;
-        state.written_before = written;
-        state.spent = None;
+    /// Starts an event's budgets.
+    pub fn begin_event(&self, deadline: Instant) {
+        self.deadline.set(Some(deadline));
+        self.cpu_used.set(Duration::ZERO);
+        self.pages_at_start.set(self.pages_written());
+        self.memory_left.set(EVENT_MEMORY_BYTES_MAX);
+        self.cpu_spent.set(false);
+        self.writes_spent.set(false);
     }
 
-    pub fn begin_statement(&self) {
-        self.lock().statement_began = Some(thread_cpu());
+    /// Whether another statement may start at all.
+    pub fn admit(&self) -> Result<(), SqlError> {
+        if self.cpu_spent.get() {
+            return Err(self.exceeded(Limit::Cpu));
+        }
+        if self.is_late() {
+            return Err(self.exceeded(Limit::Wall));
+        }
+        Ok(())
     }
 
-    pub fn end_statement(&self, written: u64) {
-        let mut state = self.lock();
-        state.look(written);
-        let statement = state.statement_cpu();
-        state.cpu += statement;
-        state.statement_began = None;
+    /// Whether a statement that writes may start.
+    pub fn admit_write(&self) -> Result<(), SqlError> {
+        if self.writes_spent.get() { Err(self.exceeded(Limit::Written)) } else { Ok(()) }
     }
 
-    /// Whether the running statement must stop.
-    pub fn is_spent(&self, written: u64) -> bool {
-        let mut state = self.lock();
-        // The host's own statements run outside any.
-        state.statement_began.is_some() && state.look(written).is_some()
+    /// Begins to charge a statement, from before it is compiled.
+    pub fn start(&self) {
+        self.stopped_by.set(None);
+        self.running.set(Some(Running { cpu_at_start: thread_cpu(), writes: false }));
     }
 
-    pub fn spent(&self) -> Option<Spent> {
-        self.lock().spent
+    /// The compiled statement writes: it may be stopped for that.
+    pub fn running_writes(&self) {
+        self.running.set(self.running.get().map(|running| Running { writes: true, ..running }));
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Ends the charge that `start` began.
+    pub fn stop(&self) {
+        if let Some(running) = self.running.take() {
+            self.cpu_used.set(self.cpu_used_by(running));
+            self.cpu_spent.set(self.cpu_used.get() > self.cpu_max);
+            if self.bytes_written() > self.written_max {
+                self.writes_spent.set(true);
+            }
+        }
+    }
+
+    pub fn memory_left(&self) -> i64 {
+        self.memory_left.get()
+    }
+
+    pub fn set_memory_left(&self, left: i64) {
+        self.memory_left.set(left.min(EVENT_MEMORY_BYTES_MAX));
+    }
+
+    /// Why SQLite interrupted the last statement.
+    pub fn stopped_by(&self) -> Option<Limit> {
+        self.stopped_by.get()
+    }
+
+    /// Asked by SQLite while a statement runs. The host's own statements are never stopped.
+    pub fn must_stop(&self) -> bool {
+        let Some(running) = self.running.get() else { return false };
+        let limit = if self.cpu_used_by(running) > self.cpu_max {
+            Limit::Cpu
+        } else if self.is_late() {
+            Limit::Wall
+        } else if running.writes && self.bytes_written() > self.written_max {
+            Limit::Written
+        } else {
+            return false;
+        };
+        self.stopped_by.set(Some(limit));
+        true
+    }
+
+    pub fn exceeded(&self, limit: Limit) -> SqlError {
+        SqlError::QuotaExceeded(match limit {
+            Limit::Cpu => format!(
+                "the SQL of one event may use {:?} of CPU (--sql-cpu-budget-ms)",
+                self.cpu_max
+            ),
+            Limit::Wall => "the event's time is over".into(),
+            Limit::Written => format!(
+                "one event may write {} to its database, counting every rewrite of a page",
+                mib(self.written_max)
+            ),
+            Limit::Memory => format!(
+                "the SQL of one event may use {} of memory",
+                mib(EVENT_MEMORY_BYTES_MAX.unsigned_abs())
+            ),
+        })
+    }
+
+    fn is_late(&self) -> bool {
+        self.deadline.get().is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    fn cpu_used_by(&self, running: Running) -> Duration {
+        self.cpu_used.get() + thread_cpu().saturating_sub(running.cpu_at_start)
+    }
+
+    fn bytes_written(&self) -> u64 {
+        // The counter has 31 bits and then starts again at zero.
+        let pages = self.pages_written().wrapping_sub(self.pages_at_start.get()) & 0x7fff_ffff;
+        u64::from(pages) * PAGE_BYTES
+    }
+
+    fn pages_written(&self) -> u32 {
+        let (mut pages, mut highest): (c_int, c_int) = (0, 0);
+        // SAFETY: the connection is open (the promise of `new`), and this only reads its counter.
+        unsafe {
+            ffi::sqlite3_db_status(
+                self.db,
+                ffi::SQLITE_DBSTATUS_CACHE_WRITE,
+                &raw mut pages,
+                &raw mut highest,
+                0,
+            );
+        }
+        pages.unsigned_abs()
     }
 }
 
-impl State {
-    fn look(&mut self, written: u64) -> Option<Spent> {
-        if self.spent.is_none() {
-            if self.cpu + self.statement_cpu() >= self.cpu_max {
-                self.spent = Some(Spent::Cpu);
-            } else if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                self.spent = Some(Spent::Wall);
-            } else if written.saturating_sub(self.written_before) > self.written_max {
-                self.spent = Some(Spent::Written);
-            }
-        }
-        self.spent
-    }
-
-    fn statement_cpu(&self) -> Duration {
-        self.statement_began.map_or(Duration::ZERO, |began| thread_cpu().saturating_sub(began))
+pub fn mib(bytes: u64) -> String {
+    const MIB: u64 = 1024 * 1024;
+    if bytes.is_multiple_of(MIB) {
+        format!("{} MiB", bytes / MIB)
+    } else {
+        format!("{bytes} bytes")
     }
 }
 
 fn thread_cpu() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }

@@ -13,10 +13,10 @@ use wasmkeep_supervisors::ports::{
     Database, Meta, OpenError, RowSet, SqlError, SqlValue, StorageFault,
 };
 
-use super::DatabaseLimits;
 use super::budget::Budget;
 use super::data_dir::DataDir;
 use super::failure::is_damage;
+use super::files::DatabaseConfig;
 use super::hooks::Hooks;
 use super::meta::Identity;
 use super::prepared::StatementCache;
@@ -83,8 +83,7 @@ const LIMITS: [(Limit, i32); 12] = [
     (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
 ];
 
-/// An actor's open database. Dropping it closes the files as they are, WAL included; `close`
-/// leaves one file.
+/// An actor's open database. Dropping it closes the files as they are, WAL included.
 pub struct LocalDatabase {
     // In the order in which they must go: statements, connection, hooks.
     pub(super) statements: StatementCache,
@@ -92,7 +91,7 @@ pub struct LocalDatabase {
     pub(super) hooks: Hooks,
     pub(super) path: PathBuf,
     pub(super) identity: Identity,
-    pub(super) limits: DatabaseLimits,
+    pub(super) config: DatabaseConfig,
     pub(super) data_dir: Arc<DataDir>,
     /// The database file and its directory entry are known to be on disk.
     pub(super) file_is_durable: bool,
@@ -117,13 +116,13 @@ impl LocalDatabase {
         path: PathBuf,
         found: Found,
         identity: Identity,
-        limits: DatabaseLimits,
+        config: &DatabaseConfig,
         data_dir: Arc<DataDir>,
     ) -> Result<Self, OpenError> {
         let failed = |error: rusqlite::Error| open_error(&path, &error);
         let connection = connect(&path).map_err(failed)?;
-        configure(&connection, found.file, limits).map_err(failed)?;
-        let budget = Budget::new(limits, &connection);
+        configure(&connection, found.file, config.pages_max()).map_err(failed)?;
+        let budget = Budget::new(config, &connection);
         let hooks = Hooks::new(budget);
         hooks.install(&connection);
         if found.wal {
@@ -137,7 +136,7 @@ impl LocalDatabase {
             hooks,
             path,
             identity,
-            limits,
+            config: config.clone(),
             data_dir,
             file_is_durable: false,
             meta: None,
@@ -156,18 +155,14 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Connection::open_with_flags_and_vfs(path, flags, VFS)
 }
 
-fn configure(
-    connection: &Connection,
-    file_existed: bool,
-    limits: DatabaseLimits,
-) -> rusqlite::Result<()> {
+fn configure(connection: &Connection, file_existed: bool, pages_max: u64) -> rusqlite::Result<()> {
     connection.execute_batch(BEFORE_READING)?;
     if !file_existed {
         connection.execute_batch(NO_JOURNAL_FILE)?;
     }
     to_wal(connection)?;
     connection.execute_batch(SETTINGS)?;
-    set_pages_max(connection, limits.pages_max())?;
+    set_pages_max(connection, pages_max)?;
     for (config, on) in CONFIG {
         connection.set_db_config(config, on)?;
     }
@@ -250,6 +245,6 @@ impl Database for LocalDatabase {
     }
 
     fn close(self: Box<Self>) -> Result<(), StorageFault> {
-        self.close_to_one_file()
+        self.close_files()
     }
 }

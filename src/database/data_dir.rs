@@ -4,15 +4,16 @@
 //! lock        held with flock for as long as the server lives; holds its process id
 //! format      "wasmkeep data 1"
 //! index.db    what the node remembers of actors that have no database (index.rs)
+//! components/ compiled components (not this module's)
 //! state/      <tenant>/<app>/<class>/<shard>/<stem>.db (files.rs)
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -38,8 +39,10 @@ pub enum DataDirError {
     Newer { path: PathBuf, found: u32 },
     #[error("{path} is no data directory of wasmkeep: its file \"format\" holds {found:?}")]
     Foreign { path: PathBuf, found: String },
-    #[error("the index {path} is unusable: {cause}. Without it, actors that never used storage \
-             are taken for new; move it away to accept that")]
+    #[error(
+        "the index {path} is unusable: {cause}. Without it, actors that never used storage \
+             are taken for new; move it away to accept that"
+    )]
     Index { path: PathBuf, cause: String },
     #[error("{operation} {path}: {source}")]
     Io { operation: &'static str, path: PathBuf, source: io::Error },
@@ -48,6 +51,7 @@ pub enum DataDirError {
 /// An open data directory. The lock is held until this is dropped.
 #[derive(Debug)]
 pub struct DataDir {
+    path: PathBuf,
     state: PathBuf,
     index: Index,
     entries: Entries,
@@ -64,21 +68,32 @@ impl DataDir {
         };
         make_private(path).map_err(at("create", path))?;
         // SQLite refuses a path with a symbolic link in it, and this one is the operator's.
-        let path = &path.canonicalize().map_err(at("open", path))?;
-        let lock = lock(path)?;
-        remove_unfinished(path).map_err(at("clean", path))?;
-        check_format(path)?;
+        let path = path.canonicalize().map_err(at("open", path))?;
+        let lock = lock(&path)?;
+        remove_unfinished(&path).map_err(at("clean", &path))?;
+        check_format(&path)?;
+        for directory in ["state", "components"].map(|name| path.join(name)) {
+            make_private(&directory).map_err(at("create", &directory))?;
+        }
         let state = path.join("state");
-        make_private(&state).map_err(at("create", &state))?;
         let state = state.canonicalize().map_err(at("open", &state))?;
-        let index_path = path.join("index.db");
-        let index = Index::open(&index_path)
-            .map_err(|cause| DataDirError::Index { path: index_path, cause })?;
-        sync_directory(path).map_err(at("sync", path))?;
+        let index = path.join("index.db");
+        let index =
+            Index::open(&index).map_err(|cause| DataDirError::Index { path: index, cause })?;
+        sync_directory(&path).map_err(at("sync", &path))?;
         if let Some(parent) = path.parent() {
             sync_directory(parent).map_err(at("sync", parent))?;
         }
-        Ok(Self { state, index, entries: Entries::default(), _lock: lock })
+        Ok(Self { path, state, index, entries: Entries::default(), _lock: lock })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where compiled components are kept.
+    pub fn components(&self) -> PathBuf {
+        self.path.join("components")
     }
 
     /// Where the databases are.
@@ -94,37 +109,65 @@ impl DataDir {
     /// to the directory of all databases.
     pub(super) fn sync_entry(&self, file: &Path) -> Result<(), String> {
         let Some(directory) = file.parent() else { return Ok(()) };
-        sync_directory(directory).map_err(|error| error.to_string())?;
-        let above = directory.ancestors().take_while(|above| above.starts_with(&self.state));
+        self.entries.sync(directory)?;
         // The last one, `state` itself, was synced at the start.
-        above.filter(|above| *above != self.state).try_for_each(|made| self.entries.sync(made))
+        let made = directory.ancestors().take_while(|made| *made != self.state);
+        made.filter_map(|made| Some((made, made.parent()?)))
+            .try_for_each(|(made, parent)| self.entries.sync_once(made, parent))
     }
 }
 
-/// The directories whose entry in their parent this process has synced, or failed to. One is
-/// synced once: those of a process that was killed may have been made and never synced.
+/// What this process knows of the directories it made entries in.
 #[derive(Debug, Default)]
-struct Entries(Mutex<HashMap<PathBuf, Result<(), String>>>);
+struct Entries(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Directories whose entry in their parent is durable. One is synced once: a process that
+    /// was killed may have made it and never synced it.
+    durable: HashSet<PathBuf>,
+    /// Directories whose fsync failed. Another would say nothing.
+    failed: HashMap<PathBuf, String>,
+}
 
 impl Entries {
-    fn sync(&self, directory: &Path) -> Result<(), String> {
-        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(result) = known().get(directory) {
-            return result.clone();
+    fn sync_once(&self, directory: &Path, parent: &Path) -> Result<(), String> {
+        if !self.known().durable.contains(directory) {
+            self.sync(parent)?;
+            self.known().durable.insert(directory.to_owned());
         }
-        let parent = directory.parent().unwrap_or(directory);
-        let result = sync_directory(parent).map_err(|error| error.to_string());
-        known().insert(directory.to_owned(), result.clone());
-        result
+        Ok(())
+    }
+
+    fn sync(&self, directory: &Path) -> Result<(), String> {
+        if let Some(failed) = self.known().failed.get(directory) {
+            return Err(failed.clone());
+        }
+        let opened = File::open(directory).map_err(|error| error.to_string())?;
+        sync_opened(&opened).map_err(|error| {
+            let failed = error.to_string();
+            self.known().failed.insert(directory.to_owned(), failed.clone());
+            failed
+        })
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // Two independent sets: whole after a panic anywhere.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// Makes what was created in and removed from a directory durable.
 pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
+    sync_opened(&File::open(directory)?)
+}
+
+fn sync_opened(directory: &File) -> io::Result<()> {
     #[cfg(test)]
     if let Some(result) = super::sync::faults::on_sync_directory() {
         return result;
     }
-    File::open(directory)?.sync_all()
+    directory.sync_all()
 }
 
 /// A directory that only its owner may enter, and the missing ones above it.
@@ -151,8 +194,7 @@ fn lock(path: &Path) -> Result<File, DataDirError> {
         Err(Errno::WOULDBLOCK) => {
             let holder = fs::read_to_string(&path_of_lock).unwrap_or_default();
             let holder = holder.trim();
-            let by =
-                if holder.is_empty() { String::new() } else { format!(" (process {holder})") };
+            let by = if holder.is_empty() { String::new() } else { format!(" (process {holder})") };
             return Err(DataDirError::InUse { path: path.to_owned(), by });
         }
         Err(error) => return Err(at("lock")(error.into())),
@@ -188,8 +230,11 @@ fn check_format(path: &Path) -> Result<(), DataDirError> {
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let text = format!("{FORMAT}{FORMAT_VERSION}\n");
-            write_whole(&file, &text)
-                .map_err(|source| DataDirError::Io { operation: "write", path: file, source })
+            write_whole(&file, &text).map_err(|source| DataDirError::Io {
+                operation: "write",
+                path: file,
+                source,
+            })
         }
         Err(source) => Err(DataDirError::Io { operation: "read", path: file, source }),
     }

@@ -39,16 +39,15 @@ impl LocalDatabase {
             ffi::SQLITE_FULL if !self.disk_is_full() => {
                 return SqlError::QuotaExceeded(format!(
                     "the database has reached {}; deletes still work",
-                    mib(self.limits.database_bytes_max)
+                    mib(self.config.bytes_max as u64)
                 ));
             }
             ffi::SQLITE_AUTH => return SqlError::NotAllowed(failure.message),
             // A full-text index that disagrees with its content, or the guest's own change to
             // sqlite_sequence: nothing is wrong with the file.
-            ffi::SQLITE_CORRUPT => !matches!(
-                failure.code,
-                ffi::SQLITE_CORRUPT_VTAB | ffi::SQLITE_CORRUPT_SEQUENCE
-            ),
+            ffi::SQLITE_CORRUPT => {
+                !matches!(failure.code, ffi::SQLITE_CORRUPT_VTAB | ffi::SQLITE_CORRUPT_SEQUENCE)
+            }
             ffi::SQLITE_FULL
             | ffi::SQLITE_IOERR
             | ffi::SQLITE_NOTADB
@@ -104,8 +103,5 @@ fn constraint_kind(code: i32) -> ConstraintKind {
 
 /// Whether the bytes of the file are at fault, so that opening it again will not help.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt)
-    )
+    matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
 }

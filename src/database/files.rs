@@ -3,27 +3,52 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use wasmkeep_supervisors::address::{Address, App};
+use wasmkeep_supervisors::limits;
 use wasmkeep_supervisors::ports::{Database, Databases, Meta, OpenError, StorageFault};
 
-use super::DatabaseLimits;
-use super::connection::{Found, LocalDatabase};
+use super::connection::{Found, LocalDatabase, PAGE_BYTES};
 use super::data_dir::{DataDir, make_private, sync_directory};
 use super::meta::Identity;
 use super::off_runtime::{off_runtime, off_runtime_if};
 use super::sync::wal_path;
 
+/// The bounds of an actor's database and of what one event may do with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatabaseConfig {
+    pub bytes_max: usize,
+    pub sql_cpu_budget: Duration,
+    pub event_written_bytes_max: usize,
+}
+
+impl Default for DatabaseConfig {
+    fn default() -> Self {
+        Self {
+            bytes_max: limits::DATABASE_BYTES_MAX,
+            sql_cpu_budget: limits::SQL_CPU_BUDGET,
+            event_written_bytes_max: limits::EVENT_WRITTEN_BYTES_MAX,
+        }
+    }
+}
+
+impl DatabaseConfig {
+    pub(super) fn pages_max(&self) -> u64 {
+        self.bytes_max as u64 / PAGE_BYTES
+    }
+}
+
 /// The databases of one app in a node's data directory.
 pub struct LocalDatabases {
     data_dir: Arc<DataDir>,
     app: App,
-    limits: DatabaseLimits,
+    config: DatabaseConfig,
 }
 
 impl LocalDatabases {
-    pub fn new(data_dir: Arc<DataDir>, app: App, limits: DatabaseLimits) -> Self {
-        Self { data_dir, app, limits }
+    pub fn new(data_dir: Arc<DataDir>, app: App, config: DatabaseConfig) -> Self {
+        Self { data_dir, app, config }
     }
 
     /// `state/<tenant>/<app>/<class>/<shard>/<stem>.db`
@@ -37,7 +62,7 @@ impl LocalDatabases {
         path
     }
 
-    fn open_file(&self, address: &Address) -> Result<LocalDatabase, OpenError> {
+    pub(super) fn open_file(&self, address: &Address) -> Result<LocalDatabase, OpenError> {
         let path = self.path(address);
         let found = look(&path)?;
         if !found.file {
@@ -47,7 +72,7 @@ impl LocalDatabases {
         off_runtime_if(found.wal, || {
             let identity = Identity::new(address, &self.app);
             let data_dir = Arc::clone(&self.data_dir);
-            let mut database = LocalDatabase::open(path, found, identity, self.limits, data_dir)?;
+            let mut database = LocalDatabase::open(path, found, identity, &self.config, data_dir)?;
             if !found.file || !database.verify()? {
                 self.move_fileless(address, &mut database)?;
             }

@@ -152,9 +152,8 @@ unsafe extern "C" fn authorize(
     _trigger_or_view: *const c_char,
 ) -> c_int {
     // SAFETY: SQLite passes what `install` gave it, and strings that live for this call.
-    let (shared, first, second, database) = unsafe {
-        (&*shared.cast::<Shared>(), text(first), text(second), text(database))
-    };
+    let (shared, first, second, database) =
+        unsafe { (&*shared.cast::<Shared>(), text(first), text(second), text(database)) };
     let decided = catch_unwind(AssertUnwindSafe(|| {
         let action = Action::from_sqlite(code, first.as_deref(), second.as_deref());
         shared.gate.decide(action, database.as_deref())

@@ -8,7 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rusqlite::{CheckpointMode, Connection, OptionalExtension, params};
+use rusqlite::wal::CheckpointMode;
+use rusqlite::{Connection, OptionalExtension, params};
 use wasmkeep_supervisors::address::{Address, App};
 use wasmkeep_supervisors::ports::StorageFault;
 
@@ -65,17 +66,13 @@ impl Index {
 
     pub(super) fn get(&self, of: &Address, app: &App) -> Result<Option<String>, StorageFault> {
         self.with("read", |open| {
-            let key = params![of.tenant.as_str(), app.as_str(), of.class.as_str(), of.name.as_str()];
+            let key =
+                params![of.tenant.as_str(), app.as_str(), of.class.as_str(), of.name.as_str()];
             open.connection.prepare_cached(GET)?.query_row(key, |row| row.get(0)).optional()
         })
     }
 
-    pub(super) fn set(
-        &self,
-        of: &Address,
-        app: &App,
-        component: &str,
-    ) -> Result<(), StorageFault> {
+    pub(super) fn set(&self, of: &Address, app: &App, component: &str) -> Result<(), StorageFault> {
         self.with("write", |open| {
             let (tenant, class, name) = (of.tenant.as_str(), of.class.as_str(), of.name.as_str());
             let row = params![tenant, app.as_str(), class, name, component];
@@ -87,7 +84,8 @@ impl Index {
     /// Forgets the actor; true when it was known.
     pub(super) fn remove(&self, of: &Address, app: &App) -> Result<bool, StorageFault> {
         self.with("write", |open| {
-            let key = params![of.tenant.as_str(), app.as_str(), of.class.as_str(), of.name.as_str()];
+            let key =
+                params![of.tenant.as_str(), app.as_str(), of.class.as_str(), of.name.as_str()];
             let known = open.connection.prepare_cached(REMOVE)?.execute(key)? > 0;
             if known {
                 open.wrote()?;

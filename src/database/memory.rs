@@ -65,7 +65,8 @@ pub fn install() {
         // SAFETY: SQLite fills `methods`, and copies ours; `BASE` is set before they can be
         // called. Both calls refuse by their result when SQLite is in use.
         let result = unsafe {
-            let mut result = ffi::sqlite3_config(ffi::SQLITE_CONFIG_GETMALLOC, methods.as_mut_ptr());
+            let mut result =
+                ffi::sqlite3_config(ffi::SQLITE_CONFIG_GETMALLOC, methods.as_mut_ptr());
             if result == ffi::SQLITE_OK {
                 let base = methods.assume_init();
                 BASE.get_or_init(|| Base(base));

@@ -101,9 +101,9 @@ impl LocalDatabase {
         self.usable()?;
         self.meta = None;
         let written = self.hooks.as_host(|| {
-            set_pages_max(&self.connection, self.limits.pages_max() + HOST_PAGES)?;
+            set_pages_max(&self.connection, self.config.pages_max() + HOST_PAGES)?;
             let written = self.write_rows(key, value);
-            set_pages_max(&self.connection, self.limits.pages_max())?;
+            set_pages_max(&self.connection, self.config.pages_max())?;
             written
         });
         written.map_err(|error| self.give_up(self.fault("write", error)))

@@ -12,10 +12,6 @@
 //! The lock of the data directory stands for all locks: SQLite runs without its own, so a database
 //! must not be opened by another program while the server runs.
 
-use std::time::Duration;
-
-use wasmkeep_supervisors::limits;
-
 mod budget;
 mod connection;
 mod data_dir;
@@ -35,28 +31,4 @@ mod sync;
 mod tests;
 
 pub use data_dir::{DataDir, DataDirError};
-pub use files::LocalDatabases;
-
-/// The bounds of an actor's database that an operator may set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DatabaseLimits {
-    pub database_bytes_max: u64,
-    pub event_written_bytes_max: u64,
-    pub sql_cpu_budget: Duration,
-}
-
-impl Default for DatabaseLimits {
-    fn default() -> Self {
-        Self {
-            database_bytes_max: limits::DATABASE_BYTES_MAX as u64,
-            event_written_bytes_max: limits::EVENT_WRITTEN_BYTES_MAX as u64,
-            sql_cpu_budget: limits::SQL_CPU_BUDGET,
-        }
-    }
-}
-
-impl DatabaseLimits {
-    fn pages_max(self) -> u64 {
-        self.database_bytes_max / connection::PAGE_BYTES
-    }
-}
+pub use files::{DatabaseConfig, LocalDatabases};

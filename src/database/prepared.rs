@@ -76,8 +76,14 @@ impl Prepared {
         // points into those bytes.
         let (code, used) = unsafe {
             let flags = ffi::SQLITE_PREPARE_PERSISTENT;
-            let code =
-                ffi::sqlite3_prepare_v3(db, start, length, flags, &raw mut statement, &raw mut rest);
+            let code = ffi::sqlite3_prepare_v3(
+                db,
+                start,
+                length,
+                flags,
+                &raw mut statement,
+                &raw mut rest,
+            );
             (code, if rest.is_null() { sql.len() } else { rest.offset_from_unsigned(start) })
         };
         if code != ffi::SQLITE_OK {
@@ -124,9 +130,8 @@ impl Prepared {
 
     fn memory_used(&self) -> usize {
         // SAFETY: the statement is alive.
-        let bytes = unsafe {
-            ffi::sqlite3_stmt_status(self.0.as_ptr(), ffi::SQLITE_STMTSTATUS_MEMUSED, 0)
-        };
+        let bytes =
+            unsafe { ffi::sqlite3_stmt_status(self.0.as_ptr(), ffi::SQLITE_STMTSTATUS_MEMUSED, 0) };
         usize::try_from(bytes).unwrap_or_default()
     }
 
@@ -338,10 +343,6 @@ impl StatementCache {
             self.kept.swap_remove(oldest.expect("not empty: it is over a limit"));
         }
     }
-
-    pub fn clear(&mut self) {
-        self.kept.clear();
-    }
 }
 
 #[cfg(test)]
@@ -350,7 +351,8 @@ mod tests {
 
     #[test]
     fn blanks_comments_and_semicolons_may_follow_a_statement() {
-        for blank in ["", " ;\n;", "-- done", "-- a\n;/* b */ -- c", "/* open", "\u{feff}", "/**/;"] {
+        for blank in ["", " ;\n;", "-- done", "-- a\n;/* b */ -- c", "/* open", "\u{feff}", "/**/;"]
+        {
             assert!(is_blank(blank.as_bytes()), "{blank:?}");
         }
         for more in ["x", "; SELECT 1", "-- a\nSELECT 1", "/* a */ b", "-", "/", "\0", "\u{a0}"] {

@@ -127,7 +127,9 @@ impl LocalDatabase {
 
     fn compile(&self, sql: &str) -> Result<Prepared, Stop> {
         Prepared::compile(&self.connection, sql).map_err(|error| match error {
-            CompileError::Empty => SqlError::Invalid("there is no statement in the text".into()).into(),
+            CompileError::Empty => {
+                SqlError::Invalid("there is no statement in the text".into()).into()
+            }
             CompileError::Several => {
                 SqlError::Invalid("one statement per call; the text holds more".into()).into()
             }

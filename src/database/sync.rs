@@ -11,16 +11,19 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-use rusqlite::{CheckpointMode, Connection, ffi};
+use rusqlite::wal::CheckpointMode;
+use rusqlite::{Connection, ffi};
 use wasmkeep_supervisors::ports::StorageFault;
 
-use super::connection::{LocalDatabase, PAGE_BYTES};
+use super::connection::LocalDatabase;
 use super::off_runtime::{off_runtime, off_runtime_if};
 
-/// A WAL this long is moved into the database at the end of the event.
-const WAL_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// A WAL of so many pages (4 MiB) is moved into the database at the end of the event.
+const WAL_PAGES_AFTER_EVENT: u32 = 1024;
 
-const FRAME_HEADER_BYTES: u64 = 24;
+/// A WAL of so many pages is moved into the database when it is closed. A shorter one is read
+/// at the next opening, which costs less than the two fsyncs of a checkpoint.
+const WAL_PAGES_AT_CLOSE: u32 = 64;
 
 /// One of the two files behind a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +68,7 @@ impl LocalDatabase {
     }
 
     pub(super) fn checkpoint_if_long(&mut self) -> Result<(), StorageFault> {
-        let bytes = u64::from(self.hooks.wal_frames.get()) * (PAGE_BYTES + FRAME_HEADER_BYTES);
-        if bytes < WAL_BYTES_MAX {
+        if self.hooks.wal_frames.get() < WAL_PAGES_AFTER_EVENT {
             return Ok(());
         }
         off_runtime(|| {
@@ -100,14 +102,15 @@ impl LocalDatabase {
         })
     }
 
-    /// Leaves the database as one file, so that a hibernated actor costs no more than that.
-    pub(super) fn close_to_one_file(mut self) -> Result<(), StorageFault> {
+    /// Closes the files, with no more beside the database than a short WAL.
+    pub(super) fn close_files(mut self) -> Result<(), StorageFault> {
         self.usable()?;
         if !self.connection.is_autocommit() {
             self.roll_back()?;
         }
-        off_runtime_if(self.hooks.wal_frames.get() > 0, || {
-            if self.hooks.wal_frames.get() > 0 {
+        let is_long = self.hooks.wal_frames.get() >= WAL_PAGES_AT_CLOSE;
+        off_runtime_if(is_long, || {
+            if is_long {
                 self.checkpoint()?;
             }
             let path = self.path.clone();

@@ -6,7 +6,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use wasmkeep_supervisors::address::{Address, Target};
 use wasmkeep_supervisors::event::{
-    Caller, Event, Header, Reason, Refusal, Reply, ReplyTo, Request, RequestHead, Ticket,
+    Body, Caller, Event, Header, Reason, Refusal, Reply, ReplyTo, Request, RequestHead, Ticket,
 };
 
 use super::server::EdgeState;
@@ -19,25 +19,38 @@ pub async fn handle(
     payload: Payload,
     state: Data<EdgeState>,
 ) -> HttpResponse {
-    match deliver(&request, payload, &state).await {
+    let taken = match target(&request) {
+        Ok(target) => body::take(&request, payload).await.map(|body| (target, body)),
+        Err(refusal) => Err(refusal),
+    };
+    let (target, (body, read_out)) = match taken {
+        Ok(taken) => taken,
+        Err(refusal) => {
+            state.metrics.refused(refusal.reason);
+            return respond::refusal(&refusal);
+        }
+    };
+    let answer = deliver(&request, target, body, &state).await;
+    let answer = body::end_after(answer, read_out).await;
+    match answer {
         Ok(answer) => respond::reply(answer, request.method()),
         Err(refusal) => respond::refusal(&refusal),
     }
 }
 
+fn target(request: &HttpRequest) -> Result<Target, Refusal> {
+    let target = request.uri().path_and_query().map_or("", |target| target.as_str());
+    Target::parse(target.strip_prefix(PREFIX).unwrap_or_default())
+        .map_err(|error| Refusal::not_run(Reason::BadRequest).with_detail(error.to_string()))
+}
+
 async fn deliver(
     request: &HttpRequest,
-    payload: Payload,
+    target: Target,
+    body: Body,
     state: &EdgeState,
 ) -> Result<Reply, Refusal> {
-    let target = request.uri().path_and_query().map_or("", |target| target.as_str());
-    let target = Target::parse(target.strip_prefix(PREFIX).unwrap_or_default())
-        .map_err(|error| refused(state, Reason::BadRequest, &error))?;
-    let body = body::take(request, payload).await.inspect_err(|refusal| {
-        state.metrics.refused(refusal.reason);
-    })?;
-    let address =
-        Address { tenant: state.tenant.clone(), class: target.class, name: target.name };
+    let address = Address { tenant: state.tenant.clone(), class: target.class, name: target.name };
     let head = RequestHead {
         method: request.method().as_str().to_owned(),
         path: target.path,
@@ -48,11 +61,6 @@ async fn deliver(
     let request = Request { head, body, caller: Caller::Outside };
     let event = Event { address, request, reply, ticket: Ticket::default() };
     state.tree.deliver(event, answer).await
-}
-
-fn refused(state: &EdgeState, reason: Reason, error: &dyn std::error::Error) -> Refusal {
-    state.metrics.refused(reason);
-    Refusal::not_run(reason).with_detail(error.to_string())
 }
 
 fn authority(request: &HttpRequest) -> String {

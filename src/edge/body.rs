@@ -9,9 +9,9 @@ use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use actix_web::web::Payload;
 use bytes::{Bytes, BytesMut};
 use futures_core::Stream;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
-use wasmkeep_supervisors::event::{Body, BodyError, Reason, Refusal};
+use wasmkeep_supervisors::event::{Body, BodyError, BodyStream, Reason, Refusal, Reply};
 use wasmkeep_supervisors::limits::{BODY_BYTES_MAX, BODY_DRAIN_WAIT};
 
 /// A body declared no larger than this is read whole before its event is queued, if it comes soon.
@@ -20,8 +20,15 @@ const WHOLE_PATIENCE: Duration = Duration::from_millis(10);
 /// Pieces read ahead of the guest.
 const PIECES_AHEAD: usize = 2;
 
+/// Becomes ready when a request's body has been read out, by the actor or past it. An answer ends
+/// after that: a client that still sends could not read it, and its connection would be closed.
+pub type ReadOut = oneshot::Receiver<()>;
+
 /// Takes a request's body, refusing one that is declared too large.
-pub async fn take(request: &HttpRequest, mut payload: Payload) -> Result<Body, Refusal> {
+pub async fn take(
+    request: &HttpRequest,
+    mut payload: Payload,
+) -> Result<(Body, Option<ReadOut>), Refusal> {
     let declared = request
         .headers()
         .get(CONTENT_LENGTH)
@@ -32,7 +39,7 @@ pub async fn take(request: &HttpRequest, mut payload: Payload) -> Result<Body, R
         Some(length) if length > BODY_BYTES_MAX as u64 => {
             return Err(Refusal::not_run(Reason::BodyTooLarge));
         }
-        None | Some(0) if !chunked => return Ok(Body::Empty),
+        None | Some(0) if !chunked => return Ok((Body::Empty, None)),
         Some(length) => length as usize,
         None => usize::MAX,
     };
@@ -45,14 +52,18 @@ pub async fn take(request: &HttpRequest, mut payload: Payload) -> Result<Body, R
                 Ok(Some(Err(error))) => {
                     return Err(Refusal::not_run(Reason::BadRequest).with_detail(error.to_string()));
                 }
-                Ok(None) => return Ok(Body::Whole(arrived.freeze())),
+                Ok(None) => return Ok((Body::Whole(arrived.freeze()), None)),
                 Err(_) => break,
             }
         }
     }
     let (pieces, arriving) = mpsc::channel(PIECES_AHEAD);
-    actix_web::rt::spawn(forward(payload, arrived.freeze(), pieces));
-    Ok(Body::Stream(Box::pin(Arriving(arriving))))
+    let (done, read_out) = oneshot::channel();
+    actix_web::rt::spawn(async move {
+        forward(payload, arrived.freeze(), pieces).await;
+        let _ = done.send(());
+    });
+    Ok((Body::Stream(Box::pin(Arriving(arriving))), Some(read_out)))
 }
 
 /// Feeds the guest, and reads out what it does not want, so that the client can read its answer.
@@ -121,5 +132,48 @@ impl Stream for Arriving {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, BodyError>>> {
         self.0.poll_recv(context)
+    }
+}
+
+/// Lets an answer end only once its request's body has been read out.
+pub async fn end_after(
+    answer: Result<Reply, Refusal>,
+    read_out: Option<ReadOut>,
+) -> Result<Reply, Refusal> {
+    match (answer, read_out) {
+        (Ok(Reply { status, headers, body: Body::Stream(pieces) }), Some(read_out)) => {
+            let body = EndsAfter { pieces, read_out, ended: false };
+            Ok(Reply { status, headers, body: Body::Stream(Box::pin(body)) })
+        }
+        (answer, Some(read_out)) => {
+            // The task that reads ends by itself, at its limits at the latest.
+            let _ = read_out.await;
+            answer
+        }
+        (answer, None) => answer,
+    }
+}
+
+/// A streamed answer that ends only once the request's body has been read out.
+struct EndsAfter {
+    pieces: BodyStream,
+    read_out: ReadOut,
+    ended: bool,
+}
+
+impl Stream for EndsAfter {
+    type Item = Result<Bytes, BodyError>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, BodyError>>> {
+        if !self.ended {
+            match std::task::ready!(self.pieces.as_mut().poll_next(context)) {
+                Some(piece) => return Poll::Ready(Some(piece)),
+                None => self.ended = true,
+            }
+        }
+        Pin::new(&mut self.read_out).poll(context).map(|_| None)
     }
 }

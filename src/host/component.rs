@@ -142,6 +142,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<HostState>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+    super::http::link_error_codes(&mut linker)?;
     wit::storage::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     wit::alarms::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     wit::actors::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;

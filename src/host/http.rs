@@ -11,13 +11,41 @@ use http_body::{Body as _, Frame};
 use http_body_util::{BodyExt, Empty, Full};
 use tokio::sync::oneshot;
 use wasmkeep_supervisors::event::{Body, BodyError, BodyStream, Header, Reply, Request};
+use wasmtime::StoreContextMut;
+use wasmtime::component::{Linker, Resource};
+use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, IoError};
 use wasmtime_wasi_http::p2::body::{HyperIncomingBody, HyperOutgoingBody};
+
+use super::state::HostState;
 
 /// The authority of a request whose client named none.
 const NO_AUTHORITY: &str = "localhost";
 
 pub type GuestRequest = ::http::Request<HyperIncomingBody>;
 pub type GuestResponse = ::http::Response<HyperOutgoingBody>;
+
+/// Replaces `http-error-code`: wasmtime-wasi-http 48 fails a body's reads with its own error type
+/// and looks for another, so that a guest could not tell a body over the limit from a lost client.
+pub fn link_error_codes(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
+    linker.allow_shadowing(true);
+    linker.instance("wasi:http/types@0.2.12")?.func_wrap(
+        "http-error-code",
+        |mut store: StoreContextMut<'_, HostState>, (error,): (Resource<IoError>,)| {
+            let error = store.data_mut().table.get(&error)?;
+            let code = error.downcast_ref::<ErrorCode>().cloned().or_else(|| {
+                match error.downcast_ref::<wasmtime_wasi_http::Error>()? {
+                    wasmtime_wasi_http::Error::HttpRequestBodySize(size) => {
+                        Some(ErrorCode::HttpRequestBodySize(*size))
+                    }
+                    _ => Some(ErrorCode::ConnectionTerminated),
+                }
+            });
+            Ok((code,))
+        },
+    )?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
 
 /// The request as wasi-http takes it. What HTTP allows but these types refuse is left out of the
 /// headers, which the edge has parsed before: it does not happen to a request from a client.

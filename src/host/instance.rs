@@ -31,9 +31,12 @@ impl GuestInstance {
         store.limiter(|state| &mut state.memory_limit);
         store.call_hook(|context, hook| {
             match hook {
-                CallHook::CallingHost => context.data().meter.enter_host(),
-                CallHook::ReturningFromHost => context.data().meter.leave_host(),
-                CallHook::CallingWasm | CallHook::ReturningFromWasm => {}
+                CallHook::CallingHost | CallHook::ReturningFromWasm => {
+                    context.data().meter.host_runs();
+                }
+                CallHook::CallingWasm | CallHook::ReturningFromHost => {
+                    context.data().meter.guest_runs();
+                }
             }
             Ok(())
         });
@@ -144,7 +147,9 @@ impl GuestInstance {
         if trap == Some(&Trap::Interrupt) {
             return GuestFault::CpuExceeded;
         }
-        self.store.data().scope.log(&format!("{error:?}"), true);
+        // The chain, without this server's own frames, which a backtrace of the error would hold.
+        let stack = error.chain().map(|cause| cause.to_string()).collect::<Vec<_>>().join("; ");
+        self.store.data().scope.log(&stack, true);
         GuestFault::Trapped(
             trap.map_or_else(|| "a host call ended it".to_owned(), Trap::to_string),
         )

@@ -14,17 +14,25 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
+/// Whose code runs now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Runs {
+    #[default]
+    Host,
+    Guest,
+}
+
 #[derive(Debug, Default)]
 struct Reading {
     /// Charged by the polls that are over.
     used: Duration,
+    runs: Runs,
     /// The thread's CPU clock when the present poll began.
     poll_began: Option<Duration>,
-    /// Host calls in the present poll that are over.
+    /// Time of the present poll in host code that is over.
     hosted: Duration,
-    /// When the host call that is under way entered this poll.
-    host_call_began: Option<Instant>,
-    in_host_call: bool,
+    /// Since when host code runs in the present poll.
+    host_since: Option<Instant>,
 }
 
 /// One event's CPU, shared by the store's hooks and the poll wrapper.
@@ -36,21 +44,24 @@ impl Meter {
         *self.lock() = Reading::default();
     }
 
-    /// Guest code calls the host.
-    pub fn enter_host(&self) {
+    /// Host code begins: a call of the guest's, or the end of one into it. The two nest: a host
+    /// call may call the guest's allocator.
+    pub fn host_runs(&self) {
         let mut reading = self.lock();
-        reading.in_host_call = true;
-        reading.host_call_began = Some(Instant::now());
+        if reading.runs == Runs::Guest {
+            reading.runs = Runs::Host;
+            reading.host_since = Some(Instant::now());
+        }
     }
 
-    /// The host call is over.
-    pub fn leave_host(&self) {
+    /// Guest code begins or goes on.
+    pub fn guest_runs(&self) {
         let mut reading = self.lock();
-        reading.in_host_call = false;
-        reading.close_host_call();
+        reading.runs = Runs::Guest;
+        reading.close_host_time();
     }
 
-    /// CPU charged so far; asked from inside a poll, between host calls.
+    /// CPU charged so far; asked from inside a poll.
     pub fn used(&self) -> Duration {
         self.lock().used_until(thread_cpu())
     }
@@ -64,12 +75,12 @@ impl Meter {
         let mut reading = self.lock();
         reading.poll_began = Some(thread_cpu());
         reading.hosted = Duration::ZERO;
-        reading.host_call_began = reading.in_host_call.then(Instant::now);
+        reading.host_since = (reading.runs == Runs::Host).then(Instant::now);
     }
 
     fn end_poll(&self) {
         let mut reading = self.lock();
-        reading.close_host_call();
+        reading.close_host_time();
         reading.used = reading.used_until(thread_cpu());
         reading.poll_began = None;
         reading.hosted = Duration::ZERO;
@@ -81,15 +92,16 @@ impl Meter {
 }
 
 impl Reading {
-    fn close_host_call(&mut self) {
-        if let Some(began) = self.host_call_began.take() {
-            self.hosted += began.elapsed();
+    fn close_host_time(&mut self) {
+        if let Some(since) = self.host_since.take() {
+            self.hosted += since.elapsed();
         }
     }
 
     fn used_until(&self, cpu: Duration) -> Duration {
         let poll = self.poll_began.map_or(Duration::ZERO, |began| cpu.saturating_sub(began));
-        self.used + poll.saturating_sub(self.hosted)
+        let hosted = self.hosted + self.host_since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.used + poll.saturating_sub(hosted)
     }
 }
 
@@ -135,10 +147,11 @@ mod tests {
     fn guest_code_is_charged_and_host_calls_are_not() {
         let meter = Meter::default();
         poll_once(&meter, || {
+            meter.guest_runs();
             burn(Duration::from_millis(10));
-            meter.enter_host();
+            meter.host_runs();
             burn(Duration::from_millis(80));
-            meter.leave_host();
+            meter.guest_runs();
         });
         let used = meter.used();
         assert!(used >= Duration::from_millis(9), "{used:?}");
@@ -149,12 +162,13 @@ mod tests {
     fn a_host_call_that_spans_polls_is_not_charged() {
         let meter = Meter::default();
         poll_once(&meter, || {
-            meter.enter_host();
+            meter.guest_runs();
+            meter.host_runs();
             burn(Duration::from_millis(20));
         });
         poll_once(&meter, || {
             burn(Duration::from_millis(20));
-            meter.leave_host();
+            meter.guest_runs();
             burn(Duration::from_millis(5));
         });
         let used = meter.used();
@@ -162,10 +176,32 @@ mod tests {
         assert!(used < Duration::from_millis(18), "{used:?}");
     }
 
+    /// A host call that returns a long result calls the guest's allocator, which an epoch tick
+    /// interrupts: three host intervals, and none of them the guest's.
+    #[test]
+    fn a_host_call_around_a_guest_call_is_not_charged() {
+        let meter = Meter::default();
+        poll_once(&meter, || {
+            meter.guest_runs();
+            meter.host_runs();
+            burn(Duration::from_millis(60));
+            meter.guest_runs();
+            meter.host_runs();
+            assert!(meter.used() < Duration::from_millis(20), "{:?}", meter.used());
+            meter.guest_runs();
+            burn(Duration::from_millis(5));
+            meter.host_runs();
+            meter.guest_runs();
+        });
+        let used = meter.used();
+        assert!(used >= Duration::from_millis(4), "{used:?}");
+        assert!(used < Duration::from_millis(30), "{used:?}");
+    }
+
     #[test]
     fn time_asleep_between_polls_is_not_charged() {
         let meter = Meter::default();
-        poll_once(&meter, || {});
+        poll_once(&meter, || meter.guest_runs());
         std::thread::sleep(Duration::from_millis(30));
         poll_once(&meter, || {});
         assert!(meter.used() < Duration::from_millis(10));

@@ -60,7 +60,7 @@ pub fn run(config: &ServeConfig, source: &Source<'_>, tell: impl FnOnce(&Started
         Arc::clone(&data_dir),
         app,
         DatabaseConfig { sql_cpu_budget: config.sql_cpu_budget, ..DatabaseConfig::default() },
-    )?;
+    );
     let metrics = Arc::new(Metrics::new().context("register the metrics")?);
     let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     let runtime = actors_runtime(cores)?;

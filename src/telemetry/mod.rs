@@ -14,10 +14,15 @@ pub enum LogFormat {
     Json,
 }
 
+/// What is logged unless the variable says otherwise. ractor names each process in a span, which
+/// would stand in every line and says less than the actor's address.
+/// actix reports its clients' mistakes as errors.
+const DEFAULT_FILTER: &str = "info,ractor=warn,actix_server=warn,actix_http=off";
+
 /// Starts logging. A second call changes nothing.
 pub fn start(format: LogFormat) {
     let filter =
-        EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new("info"));
+        EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let _ = match format {
         LogFormat::Text => log.with_ansi(false).try_init(),

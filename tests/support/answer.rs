@@ -1,12 +1,26 @@
+use std::fmt;
+
 use serde_json::Value as Json;
 
 /// What came back for a request.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Answer {
     pub status: u16,
     /// Names in lower case, in the order they came.
     pub headers: Vec<(String, Vec<u8>)>,
     pub body: Vec<u8>,
+}
+
+/// As a test that fails shows it: the end of a long body is left out.
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.status)?;
+        for (name, value) in &self.headers {
+            write!(f, " [{name}: {}]", String::from_utf8_lossy(value))?;
+        }
+        let shown = &self.body[..self.body.len().min(400)];
+        write!(f, " {} bytes: {}", self.body.len(), String::from_utf8_lossy(shown))
+    }
 }
 
 impl Answer {

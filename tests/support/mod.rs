@@ -7,5 +7,5 @@ mod wait;
 
 pub use answer::Answer;
 pub use node::{Actor, Node, component, wasmkeep};
-pub use raw::Raw;
+pub use raw::{DONE, Raw};
 pub use wait::{eventually, in_parallel};

@@ -140,6 +140,22 @@ impl Node {
         Raw::connect(self.running.address)
     }
 
+    /// Sends a request for this target, and reads nothing yet.
+    pub fn ask(&self, target: &str) -> Raw {
+        let mut client = self.raw();
+        client.send(format!("GET {target} HTTP/1.1\r\nhost: test\r\n\r\n"));
+        client
+    }
+
+    /// Has the probe's actor run an event of that length, and returns once it runs. Its answer's
+    /// chunks are `DONE`.
+    #[track_caller]
+    pub fn busy(&self, address: &str, ms: u64) -> Raw {
+        let mut client = self.ask(&format!("/actor/{address}/stream?chunks=1&size=4&ms={ms}"));
+        assert_eq!(client.head().expect("the head comes before the wait").status, 200);
+        client
+    }
+
     pub fn address(&self) -> SocketAddr {
         self.running.address
     }
@@ -305,7 +321,14 @@ impl Running {
             .timeout_global(Some(REQUEST_TIMEOUT))
             .build()
             .into();
-        Self { child, address, agent, printed: Mutex::new(printed), log, log_reader: Some(log_reader) }
+        Self {
+            child,
+            address,
+            agent,
+            printed: Mutex::new(printed),
+            log,
+            log_reader: Some(log_reader),
+        }
     }
 
     fn signal(&self, signal: i32) {

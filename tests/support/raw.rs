@@ -10,6 +10,9 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// A client that sends the bytes it is given, and reads answers as HTTP/1.1 frames them.
 pub struct Raw(BufReader<TcpStream>);
 
+/// What an event of `Node::busy` answers in the end.
+pub const DONE: &[u8] = b"xxxx";
+
 impl Raw {
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("connect to the node");
@@ -28,6 +31,12 @@ impl Raw {
         self.0.get_mut().write_all(bytes.as_ref())
     }
 
+    /// Sends while answers are read.
+    pub fn send_beside(&mut self, bytes: Vec<u8>) {
+        let mut stream = self.0.get_ref().try_clone().expect("share a socket");
+        std::thread::spawn(move || stream.write_all(&bytes));
+    }
+
     /// Sends a request without a body, on this connection that stays open.
     pub fn get(&mut self, target: &str) -> Answer {
         self.send(format!("GET {target} HTTP/1.1\r\nhost: test\r\n\r\n"));
@@ -37,7 +46,8 @@ impl Raw {
     /// Sends a request with a body, on this connection that stays open.
     pub fn post(&mut self, target: &str, body: &[u8]) -> Answer {
         let length = body.len();
-        let head = format!("POST {target} HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\n");
+        let head =
+            format!("POST {target} HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\n");
         self.send([head.as_bytes(), body].concat());
         self.answer().expect("an answer")
     }
@@ -53,7 +63,8 @@ impl Raw {
     pub fn head(&mut self) -> io::Result<Answer> {
         let status_line = self.line()?;
         let status = status_line.split(' ').nth(1).and_then(|code| code.parse().ok());
-        let status = status.ok_or_else(|| io::Error::other(format!("not HTTP: {status_line:?}")))?;
+        let status =
+            status.ok_or_else(|| io::Error::other(format!("not HTTP: {status_line:?}")))?;
         let mut headers = Vec::new();
         loop {
             let line = self.line_bytes()?;
@@ -73,10 +84,9 @@ impl Raw {
             return Ok(body);
         }
         if head.header("transfer-encoding").is_some() {
-            while let Some(chunk) = self.chunk()? {
-                body.extend(chunk);
-            }
-        } else if let Some(length) = head.header("content-length") {
+            return self.chunks();
+        }
+        if let Some(length) = head.header("content-length") {
             body.resize(length.parse().map_err(io::Error::other)?, 0);
             self.0.read_exact(&mut body)?;
         } else {
@@ -94,6 +104,15 @@ impl Raw {
         self.0.read_exact(&mut chunk)?;
         chunk.truncate(size);
         Ok((size > 0).then_some(chunk))
+    }
+
+    /// The rest of a chunked body, up to its regular end.
+    pub fn chunks(&mut self) -> io::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk()? {
+            body.extend(chunk);
+        }
+        Ok(body)
     }
 
     /// Everything until the server closes the connection, cleanly or not.

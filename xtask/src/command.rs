@@ -26,10 +26,7 @@ pub fn cargo() -> Command {
 /// Runs to the end and shows all output on our stdout, in order. An exit code other than 0 is an
 /// error.
 pub fn run(command: &mut Command) -> Result<()> {
-    let stdout = io::stdout()
-        .as_fd()
-        .try_clone_to_owned()
-        .context("duplicate stdout")?;
+    let stdout = io::stdout().as_fd().try_clone_to_owned().context("duplicate stdout")?;
     let line = line_of(command);
     let status = command
         .stdin(Stdio::null())
@@ -45,26 +42,17 @@ pub fn run(command: &mut Command) -> Result<()> {
 /// Runs to the end and returns what it wrote to stdout. The error holds the end of its stderr.
 pub fn capture(command: &mut Command) -> Result<String> {
     let line = line_of(command);
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("start `{line}`"))?;
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("start `{line}`"))?;
     if !output.status.success() {
-        bail!(
-            "`{line}` failed ({}):\n{}",
-            output.status,
-            last_lines(&output)
-        );
+        bail!("`{line}` failed ({}):\n{}", output.status, last_lines(&output));
     }
     String::from_utf8(output.stdout).with_context(|| format!("read what `{line}` printed"))
 }
 
 /// Whether the program exists and succeeds. It prints nothing.
 pub fn succeeds(command: &mut Command) -> bool {
-    let quiet = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
 }
 
@@ -78,10 +66,8 @@ fn last_lines(output: &Output) -> String {
 fn line_of(command: &Command) -> String {
     let program = std::path::Path::new(command.get_program());
     let program = program.file_name().unwrap_or(program.as_os_str());
-    let words: Vec<_> = std::iter::once(program)
-        .chain(command.get_args())
-        .map(OsStr::to_string_lossy)
-        .collect();
+    let words: Vec<_> =
+        std::iter::once(program).chain(command.get_args()).map(OsStr::to_string_lossy).collect();
     words.join(" ")
 }
 

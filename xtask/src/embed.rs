@@ -33,10 +33,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let bytes = fs::copy(&component, &target)
         .with_context(|| format!("copy {} to {COMPONENT}", component.display()))?;
     fs::write(root.join(INPUTS), present + "\n").with_context(|| format!("write {INPUTS}"))?;
-    println!(
-        "wrote {COMPONENT} ({} KiB) and {INPUTS}: commit both",
-        bytes / 1024
-    );
+    println!("wrote {COMPONENT} ({} KiB) and {INPUTS}: commit both", bytes / 1024);
     Ok(())
 }
 

@@ -69,10 +69,7 @@ fn main() -> ExitCode {
         eprintln!("error: there is no task `{name}`\n\n{}", list_of_tasks());
         return ExitCode::from(2);
     };
-    if rest
-        .first()
-        .is_some_and(|first| matches!(first.as_str(), "--help" | "-h"))
-    {
+    if rest.first().is_some_and(|first| matches!(first.as_str(), "--help" | "-h")) {
         println!("{}", synopsis(task));
         return ExitCode::SUCCESS;
     }
@@ -90,9 +87,7 @@ fn main() -> ExitCode {
 }
 
 fn synopsis(task: &Task) -> String {
-    format!("cargo xtask {} {}", task.name, task.arguments)
-        .trim_end()
-        .to_owned()
+    format!("cargo xtask {} {}", task.name, task.arguments).trim_end().to_owned()
         + "\n    "
         + task.about
 }

@@ -9,9 +9,7 @@ use anyhow::{Context, Result};
 const NOT_SOURCES: &[&str] = &["target", "node_modules", "data"];
 
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask is a folder of the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the repository")
 }
 
 /// A path as the checks and messages spell it: from the root, with `/`.

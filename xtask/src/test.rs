@@ -12,13 +12,8 @@ use crate::{command, embed, guests, tidy};
 
 /// One selection for unit and black-box tests: another one would give dependencies other features,
 /// and build them a second time.
-const TESTED: &[&str] = &[
-    "wasmkeep-supervisors",
-    "wasmkeep",
-    "wasmkeep-wit",
-    "xtask",
-    "wasmkeep-sdk",
-];
+const TESTED: &[&str] =
+    &["wasmkeep-supervisors", "wasmkeep", "wasmkeep-wit", "xtask", "wasmkeep-sdk"];
 
 pub fn run(arguments: &[String]) -> Result<()> {
     let options = Options::parse(arguments)?;
@@ -36,14 +31,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let has_guests = !options.fast && steps.run("guests", guests::build);
     steps.run("clippy", || {
         let mut clippy = command::cargo();
-        clippy.args([
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ]);
+        clippy.args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
         command::run(&mut clippy)
     });
     steps.run("unit tests", || {
@@ -76,16 +64,10 @@ impl Options {
                 return Err(UsageError::new(format!("unexpected argument `{first}`")));
             }
         };
-        let filter = arguments
-            .iter()
-            .skip_while(|argument| *argument != "--")
-            .skip(1)
-            .cloned();
+        let filter = arguments.iter().skip_while(|argument| *argument != "--").skip(1).cloned();
         let filter: Vec<String> = filter.collect();
         if fast && !filter.is_empty() {
-            return Err(UsageError::new(
-                "a filter is for black-box tests, and --fast skips those",
-            ));
+            return Err(UsageError::new("a filter is for black-box tests, and --fast skips those"));
         }
         Ok(Self { fast, filter })
     }
@@ -150,10 +132,7 @@ struct Steps {
 
 impl Steps {
     fn new() -> Self {
-        Self {
-            started: Instant::now(),
-            failed: Vec::new(),
-        }
+        Self { started: Instant::now(), failed: Vec::new() }
     }
 
     /// Whether the step succeeded.
@@ -181,10 +160,7 @@ impl Steps {
         println!();
         let seconds = self.started.elapsed().as_secs_f64();
         if !self.failed.is_empty() {
-            bail!(
-                "cargo xtask test ({seconds:.0} s) failed: {}",
-                self.failed.join(", ")
-            );
+            bail!("cargo xtask test ({seconds:.0} s) failed: {}", self.failed.join(", "));
         }
         println!("cargo xtask test passed in {seconds:.0} s: {extent}");
         Ok(())
@@ -205,10 +181,7 @@ mod tests {
         let filter = vec!["a_test".to_owned(), "--".to_owned(), "--exact".to_owned()];
         assert_eq!(parse(&[]).ok(), Some((false, vec![])));
         assert_eq!(parse(&["--fast"]).ok(), Some((true, vec![])));
-        assert_eq!(
-            parse(&["--", "a_test", "--", "--exact"]).ok(),
-            Some((false, filter))
-        );
+        assert_eq!(parse(&["--", "a_test", "--", "--exact"]).ok(), Some((false, filter)));
     }
 
     #[test]
@@ -225,9 +198,6 @@ mod tests {
         assert!(!steps.run("second", || bail!("broken")));
         steps.skip("third", "needs the second");
         let error = steps.finish("all").expect_err("two steps did not succeed");
-        assert!(
-            error.to_string().ends_with("failed: second, third"),
-            "{error}"
-        );
+        assert!(error.to_string().ends_with("failed: second, third"), "{error}");
     }
 }

@@ -23,18 +23,8 @@ struct Wait {
 }
 
 const WAITS: &[Wait] = &[
-    Wait {
-        what: "check",
-        touched: ROUTE,
-        cargo: &["check"],
-        budget: 5.0,
-    },
-    Wait {
-        what: "check",
-        touched: RULE,
-        cargo: &["check"],
-        budget: 5.0,
-    },
+    Wait { what: "check", touched: ROUTE, cargo: &["check"], budget: 5.0 },
+    Wait { what: "check", touched: RULE, cargo: &["check"], budget: 5.0 },
     Wait {
         what: "the rules' tests",
         touched: RULE,
@@ -66,10 +56,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     for wait in WAITS {
         command::capture(&mut wait.command())?;
     }
-    println!(
-        "{:<18} {:<34} {:>8} {:>8}",
-        "", "after touching", "took", "budget"
-    );
+    println!("{:<18} {:<34} {:>8} {:>8}", "", "after touching", "took", "budget");
     for wait in WAITS {
         let seconds = wait.measure()?;
         let over = if seconds > wait.budget { "  over" } else { "" };

@@ -1,4 +1,4 @@
-//! A counter for each name. `wasmkeep serve` without a component runs this one as `demo`.
+//! A counter for each name. The server carries it: `wasmkeep demo` serves it as class `counter`.
 
 use serde::{Deserialize, Serialize};
 use wasmkeep_sdk::{Actor, Error, Method, Request, Response, Result, actors, json, storage};
@@ -38,9 +38,7 @@ impl Actor for Counter {
             (Method::Get, []) => self.visit(),
             (Method::Post, ["add"]) => add(&request),
             (Method::Get, ["history"]) => history(&request),
-            _ => Err(Error::not_found(
-                "try GET /, POST /add?n=5 or GET /history?limit=20",
-            )),
+            _ => Err(Error::not_found("try GET /, POST /add?n=5 or GET /history?limit=20")),
         }
     }
 }
@@ -64,9 +62,7 @@ fn add(request: &Request) -> Result<Response> {
 }
 
 fn history(request: &Request) -> Result<Response> {
-    let limit = request
-        .parse_query("limit")?
-        .unwrap_or(HISTORY_ROWS_DEFAULT);
+    let limit = request.parse_query("limit")?.unwrap_or(HISTORY_ROWS_DEFAULT);
     let changes: Vec<Change> = storage::query_as(
         "SELECT at, amount, total FROM changes ORDER BY id DESC LIMIT ?",
         (limit.min(HISTORY_ROWS_MAX),),

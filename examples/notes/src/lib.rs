@@ -102,18 +102,13 @@ fn create(draft: Draft) -> Result<Response> {
     )?;
     // Relative to the URL that was asked: this actor's own path need not be known.
     let location = format!("notes/{}", note.id);
-    Ok(Response::json(&note)
-        .status(201)
-        .header("location", location))
+    Ok(Response::json(&note).status(201).header("location", location))
 }
 
 fn read(id: i64) -> Result<Response> {
     answer(
         id,
-        storage::query_optional(
-            "SELECT id, title, text, changed FROM notes WHERE id = ?",
-            (id,),
-        )?,
+        storage::query_optional("SELECT id, title, text, changed FROM notes WHERE id = ?", (id,))?,
     )
 }
 
@@ -183,8 +178,7 @@ fn no_note(id: i64) -> Error {
 }
 
 fn parse_id(id: &str) -> Result<i64> {
-    id.parse()
-        .map_err(|_| Error::not_found(format!("{id:?} is no note")))
+    id.parse().map_err(|_| Error::not_found(format!("{id:?} is no note")))
 }
 
 fn limit(request: &Request) -> Result<u32> {
@@ -214,10 +208,7 @@ mod tests {
     #[test]
     fn a_title_is_needed_and_has_a_limit() {
         let status = |title: &str| {
-            let draft = Draft {
-                title: title.to_owned(),
-                text: String::new(),
-            };
+            let draft = Draft { title: title.to_owned(), text: String::new() };
             draft.checked().err().map(|error| error.status_code())
         };
         assert_eq!(status("é".repeat(200).as_str()), None);

@@ -76,10 +76,9 @@ impl From<host::SqlError> for SqlError {
     fn from(error: host::SqlError) -> Self {
         match error {
             host::SqlError::Invalid(how) => SqlError::Invalid(how),
-            host::SqlError::Constraint(violation) => SqlError::Constraint {
-                kind: violation.kind.into(),
-                message: violation.message,
-            },
+            host::SqlError::Constraint(violation) => {
+                SqlError::Constraint { kind: violation.kind.into(), message: violation.message }
+            }
             host::SqlError::QuotaExceeded(limit) => SqlError::QuotaExceeded(limit),
             host::SqlError::NotAllowed(what) => SqlError::NotAllowed(what),
             host::SqlError::Internal(how) => SqlError::Internal(how),

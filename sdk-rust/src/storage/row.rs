@@ -12,16 +12,12 @@ use super::{Rows, SqlError, Value};
 
 pub(super) fn decode_all<T: DeserializeOwned>(rows: Rows) -> Result<Vec<T>, SqlError> {
     let numbered = rows.rows.into_iter().zip(1..);
-    numbered
-        .map(|(values, number)| decode(&rows.columns, values, number))
-        .collect()
+    numbered.map(|(values, number)| decode(&rows.columns, values, number)).collect()
 }
 
 pub(super) fn decode_first<T: DeserializeOwned>(rows: Rows) -> Result<Option<T>, SqlError> {
     let first = rows.rows.into_iter().next();
-    first
-        .map(|values| decode(&rows.columns, values, 1))
-        .transpose()
+    first.map(|values| decode(&rows.columns, values, 1)).transpose()
 }
 
 fn decode<T: DeserializeOwned>(
@@ -69,9 +65,7 @@ impl de::Error for Misfit {
     }
 
     fn duplicate_field(field: &'static str) -> Self {
-        Misfit(format!(
-            "the query gives column `{field}` twice: rename one with AS"
-        ))
+        Misfit(format!("the query gives column `{field}` twice: rename one with AS"))
     }
 }
 
@@ -83,9 +77,7 @@ struct Row<'c> {
 impl<'c> Row<'c> {
     fn fields(self) -> impl Iterator<Item = Field<'c>> {
         let columns = self.columns.iter();
-        columns
-            .zip(self.values)
-            .map(|(column, value)| Field { column, value })
+        columns.zip(self.values).map(|(column, value)| Field { column, value })
     }
 
     /// The one value, where one is asked for.
@@ -301,10 +293,7 @@ impl<'de> Deserializer<'de> for Field<'_> {
     ) -> Result<V::Value, Misfit> {
         let visited = match self.value {
             Value::Text(text) => visitor.visit_enum(text.into_deserializer()),
-            other => Err(Misfit(format!(
-                "expected {name} as text, found {}",
-                other.kind()
-            ))),
+            other => Err(Misfit(format!("expected {name} as text, found {}", other.kind()))),
         };
         Field::named(self.column, visited)
     }

@@ -7,10 +7,7 @@ use super::{Params, Rows, SqlError, Value};
 use crate::params;
 
 fn rows(columns: &[&str], values: Vec<Vec<Value>>) -> Rows {
-    Rows {
-        columns: columns.iter().map(|&column| column.to_owned()).collect(),
-        rows: values,
-    }
+    Rows { columns: columns.iter().map(|&column| column.to_owned()).collect(), rows: values }
 }
 
 fn one<T: DeserializeOwned>(columns: &[&str], values: Vec<Value>) -> Result<T, String> {
@@ -34,15 +31,9 @@ struct Item {
 
 #[test]
 fn a_struct_takes_columns_by_name_in_any_order() {
-    let decoded = one(
-        &["price", "unused", "title", "id"],
-        params![Value::Null, 1, "milk", 7].into_values(),
-    );
-    let milk = Item {
-        id: 7,
-        title: "milk".to_owned(),
-        price: None,
-    };
+    let decoded =
+        one(&["price", "unused", "title", "id"], params![Value::Null, 1, "milk", 7].into_values());
+    let milk = Item { id: 7, title: "milk".to_owned(), price: None };
     assert_eq!(decoded, Ok(milk));
 }
 
@@ -105,36 +96,22 @@ fn a_row_is_also_a_map_or_a_list() {
 
 #[test]
 fn a_misfit_names_row_and_column_and_keeps_the_data_out() {
-    let values = vec![
-        params![1, "milk"].into_values(),
-        params![2, Value::Null].into_values(),
-    ];
-    let error = rows(&["id", "title"], values)
-        .decode::<(i64, String)>()
-        .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "row 2: column `title`: expected a string, found NULL"
-    );
+    let values = vec![params![1, "milk"].into_values(), params![2, Value::Null].into_values()];
+    let error = rows(&["id", "title"], values).decode::<(i64, String)>().unwrap_err();
+    assert_eq!(error.to_string(), "row 2: column `title`: expected a string, found NULL");
     let how = value::<i64>("a secret").unwrap_err();
     assert_eq!(how, "row 1: column `v`: expected i64, found text");
     let how = value::<u8>(300).unwrap_err();
     assert_eq!(how, "row 1: column `v`: expected u8, found the integer 300");
     let how = value::<bool>(2).unwrap_err();
-    assert_eq!(
-        how,
-        "row 1: column `v`: expected a boolean, found an integer"
-    );
+    assert_eq!(how, "row 1: column `v`: expected a boolean, found an integer");
 }
 
 #[test]
 fn a_misfit_of_shape_says_which_shapes() {
     let two = || params![1, 2].into_values();
     let how = one::<i64>(&["a", "b"], two()).unwrap_err();
-    assert_eq!(
-        how,
-        "row 1: an i64 takes one column, the query gives 2: use a tuple or a struct"
-    );
+    assert_eq!(how, "row 1: an i64 takes one column, the query gives 2: use a tuple or a struct");
     let how = one::<(i64, i64, i64)>(&["a", "b"], two()).unwrap_err();
     assert_eq!(how, "row 1: a tuple of 3 for 2 columns");
     let how = one::<Item>(&["id", "title"], params![1, "x"].into_values());
@@ -142,20 +119,14 @@ fn a_misfit_of_shape_says_which_shapes() {
     let how = one::<Item>(&["id", "price"], two()).unwrap_err();
     assert_eq!(how, "row 1: the query gives no column `title`");
     let how = one::<Item>(&["id", "id"], two()).unwrap_err();
-    assert_eq!(
-        how,
-        "row 1: the query gives column `id` twice: rename one with AS"
-    );
+    assert_eq!(how, "row 1: the query gives column `id` twice: rename one with AS");
 }
 
 #[test]
 fn the_first_row_is_optional() {
     let none = super::row::decode_first::<i64>(rows(&["n"], Vec::new()));
     assert_eq!(none, Ok(None));
-    let two = rows(
-        &["n"],
-        vec![params![1].into_values(), params![2].into_values()],
-    );
+    let two = rows(&["n"], vec![params![1].into_values(), params![2].into_values()]);
     assert_eq!(super::row::decode_first::<i64>(two), Ok(Some(1)));
 }
 
@@ -163,10 +134,7 @@ fn the_first_row_is_optional() {
 fn parameters_come_in_many_shapes() {
     let expected = vec![Value::Integer(1), Value::from("x"), Value::Null];
     assert_eq!((1, "x", None::<f64>).into_values(), expected);
-    assert_eq!(
-        params![1u32, "x".to_owned(), None::<i64>].into_values(),
-        expected
-    );
+    assert_eq!(params![1u32, "x".to_owned(), None::<i64>].into_values(), expected);
     assert_eq!(expected.as_slice().into_values(), expected);
     assert_eq!([1, 2].into_values(), [Value::Integer(1), Value::Integer(2)]);
     assert!(().into_values().is_empty());

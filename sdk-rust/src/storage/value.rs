@@ -130,9 +130,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
 
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<Value, E> {
         let value = i64::try_from(value);
-        value
-            .map(Value::Integer)
-            .map_err(|_| E::custom("an integer over 2^63 - 1"))
+        value.map(Value::Integer).map_err(|_| E::custom("an integer over 2^63 - 1"))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {

@@ -33,10 +33,7 @@ impl Debian {
         let linkers = active.linkers()?;
         for linker in LINKERS {
             if !linkers.join(linker).is_file() {
-                bail!(
-                    "{} has no {linker}; a toolchain from rustup has",
-                    linkers.display()
-                );
+                bail!("{} has no {linker}; a toolchain from rustup has", linkers.display());
             }
         }
         if let Some(packages) = installed_packages() {
@@ -90,14 +87,9 @@ impl Debian {
 /// Names and versions, when all are installed.
 fn installed_packages() -> Option<String> {
     let mut query = Command::new("dpkg-query");
-    query
-        .args(["-W", "-f", "${Package} ${Version} ${db:Status-Status}\\n"])
-        .args(PACKAGES);
+    query.args(["-W", "-f", "${Package} ${Version} ${db:Status-Status}\\n"]).args(PACKAGES);
     let packages = command::capture(&mut query).ok()?;
-    packages
-        .lines()
-        .all(|line| line.ends_with(" installed"))
-        .then_some(packages)
+    packages.lines().all(|line| line.ends_with(" installed")).then_some(packages)
 }
 
 fn install() -> Result<()> {
@@ -113,8 +105,7 @@ fn install() -> Result<()> {
         if !is_root {
             apt.args(["-n", "env"]);
         }
-        apt.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"])
-            .args(arguments);
+        apt.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"]).args(arguments);
         command::capture(&mut apt)
     };
     println!("installing {}", PACKAGES.join(", "));

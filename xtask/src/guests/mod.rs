@@ -87,21 +87,12 @@ fn inputs(root: &Path, packages: &[Package], toolchain: &Toolchain) -> Result<St
 fn are_current(components: &Path, packages: &[Package], inputs: &str) -> bool {
     let recorded = fs::read_to_string(components.join(INPUTS)).unwrap_or_default();
     recorded.trim() == inputs
-        && packages
-            .iter()
-            .all(|package| components.join(package.component()).is_file())
+        && packages.iter().all(|package| components.join(package.component()).is_file())
 }
 
 fn compile(packages: &[Package], toolchain: &Toolchain) -> Result<()> {
     let mut cargo = toolchain.cargo_build()?;
-    cargo.args([
-        "--profile",
-        PROFILE,
-        "--target",
-        TARGET,
-        "--target-dir",
-        BUILD,
-    ]);
+    cargo.args(["--profile", PROFILE, "--target", TARGET, "--target-dir", BUILD]);
     for package in packages {
         cargo.args(["--package", &package.name]);
     }

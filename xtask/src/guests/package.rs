@@ -28,15 +28,9 @@ impl Package {
 /// All guest packages, sorted by folder.
 pub fn all(root: &Path) -> Result<Vec<Package>> {
     let mut packages = Vec::new();
-    for parent in FOLDERS
-        .iter()
-        .map(|folder| root.join(folder))
-        .filter(|folder| folder.is_dir())
-    {
+    for parent in FOLDERS.iter().map(|folder| root.join(folder)).filter(|folder| folder.is_dir()) {
         for entry in fs::read_dir(&parent).with_context(|| format!("list {}", parent.display()))? {
-            let folder = entry
-                .with_context(|| format!("list {}", parent.display()))?
-                .path();
+            let folder = entry.with_context(|| format!("list {}", parent.display()))?.path();
             let manifest = folder.join("Cargo.toml");
             if !manifest.is_file() {
                 continue;
@@ -46,10 +40,7 @@ pub fn all(root: &Path) -> Result<Vec<Package>> {
             let name = name_in(&text).with_context(|| {
                 format!("find `name` under [package] in {}", manifest.display())
             })?;
-            packages.push(Package {
-                name: name.to_owned(),
-                folder,
-            });
+            packages.push(Package { name: name.to_owned(), folder });
         }
     }
     packages.sort_by(|a, b| a.folder.cmp(&b.folder));
@@ -58,11 +49,7 @@ pub fn all(root: &Path) -> Result<Vec<Package>> {
 
 /// The package name of a manifest.
 fn name_in(manifest: &str) -> Option<&str> {
-    let mut lines = manifest
-        .lines()
-        .map(str::trim)
-        .skip_while(|line| *line != "[package]")
-        .skip(1);
+    let mut lines = manifest.lines().map(str::trim).skip_while(|line| *line != "[package]").skip(1);
     lines
         .by_ref()
         .take_while(|line| !line.starts_with('['))
@@ -78,18 +65,12 @@ mod tests {
     fn the_name_is_the_packages_and_not_the_librarys() {
         let manifest = "[lib]\nname = \"x\"\n[package]\nedition = \"2024\"\nname = \"my-guest\"\n";
         assert_eq!(name_in(manifest), Some("my-guest"));
-        assert_eq!(
-            name_in("[package]\nversion = \"1\"\n[lib]\nname = \"x\"\n"),
-            None
-        );
+        assert_eq!(name_in("[package]\nversion = \"1\"\n[lib]\nname = \"x\"\n"), None);
     }
 
     #[test]
     fn cargo_writes_underscores_and_components_keep_dashes() {
-        let package = Package {
-            name: "a-b".into(),
-            folder: PathBuf::new(),
-        };
+        let package = Package { name: "a-b".into(), folder: PathBuf::new() };
         assert_eq!(
             (package.artifact(), package.component()),
             ("a_b.wasm".into(), "a-b.wasm".into())

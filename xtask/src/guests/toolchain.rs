@@ -83,9 +83,7 @@ impl Rustc {
         };
         Ok(Self {
             version: command::capture(rustc().arg("-vV"))?,
-            sysroot: command::capture(rustc().args(["--print", "sysroot"]))?
-                .trim()
-                .into(),
+            sysroot: command::capture(rustc().args(["--print", "sysroot"]))?.trim().into(),
         })
     }
 
@@ -95,19 +93,12 @@ impl Rustc {
     }
 
     fn has_target(&self) -> bool {
-        self.sysroot
-            .join("lib/rustlib")
-            .join(TARGET)
-            .join("lib")
-            .is_dir()
+        self.sysroot.join("lib/rustlib").join(TARGET).join("lib").is_dir()
     }
 
     /// Where the linkers are that come with the compiler.
     pub fn linkers(&self) -> Result<PathBuf> {
-        let host = self
-            .version
-            .lines()
-            .find_map(|line| line.strip_prefix("host: "));
+        let host = self.version.lines().find_map(|line| line.strip_prefix("host: "));
         let host = host.context("find the host in `rustc -vV`")?;
         Ok(self.sysroot.join("lib/rustlib").join(host).join("bin"))
     }
@@ -120,9 +111,7 @@ fn rustup_adds_target(active: &Rustc) -> bool {
         return false;
     }
     let mut rustup = Command::new("rustup");
-    rustup
-        .args(["target", "add", TARGET])
-        .current_dir(repo::root());
+    rustup.args(["target", "add", TARGET]).current_dir(repo::root());
     command::succeeds(&mut rustup) && active.has_target()
 }
 

@@ -18,21 +18,14 @@ const CRATES: &[(&str, &[&str])] = &[
 const OTHER_CRATES: &[&str] = &["tests/guests/"];
 
 pub fn check(sources: &Sources) -> Vec<Problem> {
-    CRATES
-        .iter()
-        .flat_map(|(folder, roots)| check_crate(sources, folder, roots))
-        .collect()
+    CRATES.iter().flat_map(|(folder, roots)| check_crate(sources, folder, roots)).collect()
 }
 
 fn check_crate(sources: &Sources, folder: &str, roots: &[&str]) -> Vec<Problem> {
     sources
         .rust_below(folder)
         .filter(|source| !roots.contains(&source.path.as_str()))
-        .filter(|source| {
-            !OTHER_CRATES
-                .iter()
-                .any(|other| source.path.starts_with(other))
-        })
+        .filter(|source| !OTHER_CRATES.iter().any(|other| source.path.starts_with(other)))
         .filter(|source| !is_declared(sources, source, roots))
         .map(|source| {
             let message = format!(
@@ -55,10 +48,10 @@ fn name_and_folder(source: &Source) -> (&str, &str) {
 fn is_declared(sources: &Sources, source: &Source, roots: &[&str]) -> bool {
     let (name, folder) = name_and_folder(source);
     let declaration = format!("mod {name};");
-    let in_folder = roots.iter().copied().filter(|root| {
-        root.rsplit_once('/')
-            .is_some_and(|(root_folder, _)| root_folder == folder)
-    });
+    let in_folder = roots
+        .iter()
+        .copied()
+        .filter(|root| root.rsplit_once('/').is_some_and(|(root_folder, _)| root_folder == folder));
     let parents = [format!("{folder}/mod.rs"), format!("{folder}.rs")];
     in_folder
         .chain(parents.iter().map(String::as_str))
@@ -71,10 +64,7 @@ mod tests {
     use super::*;
 
     fn problems(files: &[(&str, &str)]) -> Vec<String> {
-        check(&Sources::of(files))
-            .into_iter()
-            .map(|problem| problem.path)
-            .collect()
+        check(&Sources::of(files)).into_iter().map(|problem| problem.path).collect()
     }
 
     #[test]

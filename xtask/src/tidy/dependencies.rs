@@ -10,30 +10,16 @@ use super::sources::{Problem, Sources};
 const LOCK: &str = "Cargo.lock";
 const CRATE: &str = "wasmkeep-supervisors";
 /// Crates of these names, and of these names with `-…` after them.
-const FORBIDDEN: &[&str] = &[
-    "wasmtime",
-    "actix",
-    "rusqlite",
-    "libsqlite3",
-    "rust-s3",
-    "s3s",
-    "clap",
-    "wasmkeep",
-];
+const FORBIDDEN: &[&str] =
+    &["wasmtime", "actix", "rusqlite", "libsqlite3", "rust-s3", "s3s", "clap", "wasmkeep"];
 
 pub fn check(sources: &Sources) -> Vec<Problem> {
     let Some(lock) = sources.get(LOCK) else {
-        return vec![Problem::of_file(
-            LOCK,
-            "is missing: run any cargo command and commit it",
-        )];
+        return vec![Problem::of_file(LOCK, "is missing: run any cargo command and commit it")];
     };
     let packages = parse(&lock.text);
     if !packages.contains_key(CRATE) {
-        return vec![Problem::of_file(
-            LOCK,
-            format!("does not hold the crate {CRATE}"),
-        )];
+        return vec![Problem::of_file(LOCK, format!("does not hold the crate {CRATE}"))];
     }
     chains_to_forbidden(&packages)
         .into_iter()
@@ -49,23 +35,15 @@ pub fn check(sources: &Sources) -> Vec<Problem> {
 fn parse(lock: &str) -> BTreeMap<&str, Vec<&str>> {
     let mut packages = BTreeMap::new();
     for package in lock.split("[[package]]\n").skip(1) {
-        let name = package
-            .lines()
-            .find_map(|line| line.strip_prefix("name = "));
+        let name = package.lines().find_map(|line| line.strip_prefix("name = "));
         let Some(name) = name.map(|name| name.trim_matches('"')) else {
             continue;
         };
-        let dependencies = package
-            .lines()
-            .skip_while(|line| *line != "dependencies = [")
-            .skip(1);
+        let dependencies = package.lines().skip_while(|line| *line != "dependencies = [").skip(1);
         let dependencies = dependencies
             .take_while(|line| *line != "]")
             .map(|line| name_of(line.trim_matches([' ', ',', '"'])));
-        packages
-            .entry(name)
-            .or_insert_with(Vec::new)
-            .extend(dependencies);
+        packages.entry(name).or_insert_with(Vec::new).extend(dependencies);
     }
     packages
 }
@@ -115,10 +93,7 @@ mod tests {
             }
             lock += "]\n\n";
         }
-        check(&Sources::of(&[(LOCK, &lock)]))
-            .iter()
-            .map(Problem::to_string)
-            .collect()
+        check(&Sources::of(&[(LOCK, &lock)])).iter().map(Problem::to_string).collect()
     }
 
     #[test]
@@ -134,11 +109,8 @@ mod tests {
 
     #[test]
     fn crates_of_others_do_not_count() {
-        let packages: &[(&str, &[&str])] = &[
-            (CRATE, &["tokio"]),
-            ("tokio", &[]),
-            ("wasmkeep", &["clap", CRATE]),
-        ];
+        let packages: &[(&str, &[&str])] =
+            &[(CRATE, &["tokio"]), ("tokio", &[]), ("wasmkeep", &["clap", CRATE])];
         assert!(problems(packages).is_empty());
     }
 

@@ -6,10 +6,7 @@ use super::sources::{Problem, Source, Sources};
 const CRATES: &[&str] = &["supervisors/src/", "src/"];
 
 pub fn check(sources: &Sources) -> Vec<Problem> {
-    CRATES
-        .iter()
-        .flat_map(|folder| check_crate(sources, folder))
-        .collect()
+    CRATES.iter().flat_map(|folder| check_crate(sources, folder)).collect()
 }
 
 fn check_crate(sources: &Sources, folder: &str) -> Vec<Problem> {
@@ -22,10 +19,7 @@ fn check_crate(sources: &Sources, folder: &str) -> Vec<Problem> {
     };
     let modules = declared_modules(source);
     if modules.is_empty() {
-        return vec![Problem::of_file(
-            &lib,
-            "lists no module: declare them here, lowest first",
-        )];
+        return vec![Problem::of_file(&lib, "lists no module: declare them here, lowest first")];
     }
     sources
         .rust_below(folder)
@@ -77,43 +71,28 @@ mod tests {
 
     fn problems(files: &[(&str, &str)]) -> Vec<String> {
         let sources = Sources::of(&[files, &[LIB]].concat());
-        check_crate(&sources, "supervisors/src/")
-            .iter()
-            .map(Problem::to_string)
-            .collect()
+        check_crate(&sources, "supervisors/src/").iter().map(Problem::to_string).collect()
     }
 
     #[test]
     fn a_higher_module_may_use_a_lower_one() {
-        let high = (
-            "supervisors/src/high/rules.rs",
-            "use crate::low::X;\nuse super::process::Y;",
-        );
+        let high = ("supervisors/src/high/rules.rs", "use crate::low::X;\nuse super::process::Y;");
         assert!(problems(&[high]).is_empty());
     }
 
     #[test]
     fn a_lower_module_may_not_use_a_higher_one() {
-        let low = (
-            "supervisors/src/low.rs",
-            "\nuse crate::high::X;\nfn f() { crate::high::g() }",
-        );
+        let low = ("supervisors/src/low.rs", "\nuse crate::high::X;\nfn f() { crate::high::g() }");
         let found = problems(&[low]);
         assert_eq!(found.len(), 1, "once per module: {found:?}");
-        assert!(
-            found[0].starts_with("supervisors/src/low.rs:2: `low` uses `high`"),
-            "{found:?}"
-        );
+        assert!(found[0].starts_with("supervisors/src/low.rs:2: `low` uses `high`"), "{found:?}");
         let climbing = ("supervisors/src/low/deep.rs", "use super::super::high::X;");
         assert_eq!(problems(&[climbing]).len(), 1);
     }
 
     #[test]
     fn tests_and_test_doubles_may_use_anything() {
-        let inline = (
-            "supervisors/src/low.rs",
-            "#[cfg(test)]\nmod tests { use crate::high::X; }",
-        );
+        let inline = ("supervisors/src/low.rs", "#[cfg(test)]\nmod tests { use crate::high::X; }");
         let sibling = ("supervisors/src/low/tests.rs", "use crate::high::X;");
         let double = ("supervisors/src/testing/mod.rs", "use crate::high::X;");
         assert!(problems(&[inline, sibling, double]).is_empty());
@@ -121,18 +100,12 @@ mod tests {
 
     #[test]
     fn a_name_without_its_module_hides_the_order() {
-        assert_eq!(
-            problems(&[("supervisors/src/low.rs", "use crate::Thing;")]).len(),
-            1
-        );
+        assert_eq!(problems(&[("supervisors/src/low.rs", "use crate::Thing;")]).len(), 1);
     }
 
     #[test]
     fn a_missing_or_empty_list_is_a_problem() {
         assert_eq!(check(&Sources::of(&[])).len(), 2);
-        assert_eq!(
-            check_crate(&Sources::of(&[("src/lib.rs", "//! x\n")]), "src/").len(),
-            1
-        );
+        assert_eq!(check_crate(&Sources::of(&[("src/lib.rs", "//! x\n")]), "src/").len(), 1);
     }
 }

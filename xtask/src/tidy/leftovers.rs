@@ -5,18 +5,9 @@ use super::sources::{Problem, Sources};
 
 /// Put together here so that this file does not hold them.
 const WORDS: &[(&str, &str)] = &[
-    (
-        concat!("TO", "DO"),
-        "open an issue or add a line to ROADMAP.md",
-    ),
-    (
-        concat!("FIX", "ME"),
-        "open an issue or add a line to ROADMAP.md",
-    ),
-    (
-        concat!("XX", "X"),
-        "say what is wrong in a sentence, or in an issue",
-    ),
+    (concat!("TO", "DO"), "open an issue or add a line to ROADMAP.md"),
+    (concat!("FIX", "ME"), "open an issue or add a line to ROADMAP.md"),
+    (concat!("XX", "X"), "say what is wrong in a sentence, or in an issue"),
     (concat!("dbg", "!"), "remove it, or log with `tracing`"),
 ];
 
@@ -72,11 +63,7 @@ mod tests {
     #[test]
     fn a_drawn_line_is_found() {
         let rule = "-".repeat(10);
-        for line in [
-            format!("// {rule}"),
-            format!("  //==== {rule}"),
-            "/".repeat(8),
-        ] {
+        for line in [format!("// {rule}"), format!("  //==== {rule}"), "/".repeat(8)] {
             assert_eq!(count(&format!("{line}\n")), 1, "{line}");
         }
     }
@@ -84,13 +71,7 @@ mod tests {
     #[test]
     fn words_and_text_like_them_are_none() {
         let longer = WORDS[0].0.to_owned() + "S";
-        for line in [
-            &longer,
-            "/// --- in a doc comment",
-            "// -- aside",
-            "//! | --- |",
-            "a - b",
-        ] {
+        for line in [&longer, "/// --- in a doc comment", "// -- aside", "//! | --- |", "a - b"] {
             assert_eq!(count(line), 0, "{line}");
         }
     }

@@ -26,17 +26,11 @@ struct Limit {
 
 pub fn check(sources: &Sources) -> Vec<Problem> {
     let Some(source) = sources.get(SOURCE) else {
-        return vec![Problem::of_file(
-            SOURCE,
-            "is missing: every limit is a constant there",
-        )];
+        return vec![Problem::of_file(SOURCE, "is missing: every limit is a constant there")];
     };
     let limits = parse(&source.text);
     if limits.is_empty() {
-        return vec![Problem::of_file(
-            SOURCE,
-            "has no `pub const NAME: Type = value;`",
-        )];
+        return vec![Problem::of_file(SOURCE, "has no `pub const NAME: Type = value;`")];
     }
     let mut problems: Vec<Problem> = limits
         .iter()
@@ -44,16 +38,10 @@ pub fn check(sources: &Sources) -> Vec<Problem> {
         .map(|limit| Problem {
             path: SOURCE.to_owned(),
             line: limit.line,
-            message: format!(
-                "`{}` has no doc comment: say what it bounds and why",
-                limit.name
-            ),
+            message: format!("`{}` has no doc comment: say what it bounds and why", limit.name),
         })
         .collect();
-    if sources
-        .get(PAGE)
-        .is_none_or(|written| written.text != page(&source.text))
-    {
+    if sources.get(PAGE).is_none_or(|written| written.text != page(&source.text)) {
         let message = "does not match limits.rs: run `cargo xtask tidy --write` and commit it";
         problems.push(Problem::of_file(PAGE, message));
     }
@@ -65,11 +53,7 @@ pub fn page(source: &str) -> String {
     let mut page = INTRODUCTION.to_owned();
     for limit in parse(source) {
         let meaning = limit.meaning.replace('|', "\\|");
-        page += &format!(
-            "| `{}` | {} | {meaning} |\n",
-            limit.name,
-            readable(&limit.value)
-        );
+        page += &format!("| `{}` | {} | {meaning} |\n", limit.name, readable(&limit.value));
     }
     page
 }
@@ -105,9 +89,7 @@ fn parse(source: &str) -> Vec<Limit> {
 
 /// A value as people write it, where its form is one of the usual; else the expression itself.
 fn readable(value: &str) -> String {
-    let call = value
-        .strip_prefix("Duration::from_")
-        .and_then(|call| call.strip_suffix(')'));
+    let call = value.strip_prefix("Duration::from_").and_then(|call| call.strip_suffix(')'));
     let (number, unit) = if let Some((kind, argument)) = call.and_then(|call| call.split_once('('))
     {
         let unit = match kind {
@@ -121,11 +103,7 @@ fn readable(value: &str) -> String {
         (argument, unit)
     } else {
         let (number, factor) = value.split_once(" * ").unwrap_or((value, ""));
-        let unit = match if number.ends_with("IB") {
-            number
-        } else {
-            factor
-        } {
+        let unit = match if number.ends_with("IB") { number } else { factor } {
             "KIB" => "KiB",
             "MIB" => "MiB",
             "GIB" => "GiB",
@@ -175,20 +153,14 @@ mod tests {
     fn a_page_out_of_date_is_a_problem() {
         let changed = GOOD.replace("1024", "1025");
         let found = messages(&changed, &page(GOOD));
-        assert!(
-            found.len() == 1 && found[0].contains("tidy --write"),
-            "{found:?}"
-        );
+        assert!(found.len() == 1 && found[0].contains("tidy --write"), "{found:?}");
     }
 
     #[test]
     fn a_limit_without_words_is_a_problem() {
         let bare = format!("{GOOD}\npub const B: u32 = 1;\n");
         let found = messages(&bare, &page(&bare));
-        assert!(
-            found.len() == 1 && found[0].contains("limits.rs:5: `B`"),
-            "{found:?}"
-        );
+        assert!(found.len() == 1 && found[0].contains("limits.rs:5: `B`"), "{found:?}");
     }
 
     #[test]
@@ -205,10 +177,7 @@ mod tests {
             ("16 * MIB", "16 MiB"),
             ("MIB", "1 MiB"),
             ("8 * 1024", "`8 * 1024`"),
-            (
-                "Duration::from_secs(2 * 60)",
-                "`Duration::from_secs(2 * 60)`",
-            ),
+            ("Duration::from_secs(2 * 60)", "`Duration::from_secs(2 * 60)`"),
             ("QUEUE_EVENTS_MAX", "`QUEUE_EVENTS_MAX`"),
         ] {
             assert_eq!(readable(value), text);

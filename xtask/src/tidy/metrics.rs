@@ -15,11 +15,7 @@ const SERIES: &[&str] = &["_bucket", "_sum", "_count"];
 pub fn check(sources: &Sources) -> Vec<Problem> {
     let mut metrics = BTreeSet::new();
     for source in sources.rust_below(SOURCE) {
-        metrics.extend(
-            names(source)
-                .filter(|&(at, _)| quoted(source, at))
-                .map(|(_, name)| name),
-        );
+        metrics.extend(names(source).filter(|&(at, _)| quoted(source, at)).map(|(_, name)| name));
     }
     if metrics.is_empty() {
         let message = "names no metric: write each whole name there, as a string \
@@ -27,7 +23,10 @@ pub fn check(sources: &Sources) -> Vec<Problem> {
         return vec![Problem::of_file("supervisors/src/metrics.rs", message)];
     }
     let Some(page) = sources.get(PAGE) else {
-        return vec![Problem::of_file(PAGE, "is missing: it lists every metric and what it counts")];
+        return vec![Problem::of_file(
+            PAGE,
+            "is missing: it lists every metric and what it counts",
+        )];
     };
     let mut problems: Vec<Problem> = metrics
         .iter()
@@ -76,10 +75,7 @@ mod tests {
     );
 
     fn problems(files: &[(&str, &str)]) -> Vec<String> {
-        check(&Sources::of(&[files, &[METRICS]].concat()))
-            .iter()
-            .map(Problem::to_string)
-            .collect()
+        check(&Sources::of(&[files, &[METRICS]].concat())).iter().map(Problem::to_string).collect()
     }
 
     #[test]
@@ -92,10 +88,7 @@ mod tests {
     #[test]
     fn a_metric_without_a_line_is_a_problem() {
         let found = problems(&[(PAGE, "wasmkeep_events_total")]);
-        assert!(
-            found.len() == 1 && found[0].contains("wasmkeep_wait_seconds"),
-            "{found:?}"
-        );
+        assert!(found.len() == 1 && found[0].contains("wasmkeep_wait_seconds"), "{found:?}");
         assert!(problems(&[])[0].contains("is missing"));
     }
 
@@ -103,10 +96,7 @@ mod tests {
     fn a_name_that_is_no_metric_is_a_problem() {
         let page = "wasmkeep_events_total wasmkeep_wait_seconds\nwasmkeep_events";
         let found = problems(&[(PAGE, page), ("dashboards/node.json", "wasmkeep_gone")]);
-        assert!(
-            found.len() == 2 && found[0].starts_with("docs/monitoring.md:2:"),
-            "{found:?}"
-        );
+        assert!(found.len() == 2 && found[0].starts_with("docs/monitoring.md:2:"), "{found:?}");
     }
 
     #[test]

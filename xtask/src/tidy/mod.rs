@@ -5,6 +5,7 @@
 
 mod dead_files;
 mod dependencies;
+mod dependency_reasons;
 mod import_order;
 mod leftovers;
 mod limits;
@@ -31,6 +32,7 @@ const CHECKS: &[fn(&Sources) -> Vec<Problem>] = &[
     limits::check,
     metrics::check,
     dependencies::check,
+    dependency_reasons::check,
     dead_files::check,
     leftovers::check,
 ];
@@ -57,18 +59,13 @@ pub fn check() -> Result<()> {
     }
     match problems.len() {
         0 => Ok(()),
-        count => bail!(
-            "tidy found {count} problem{}",
-            if count == 1 { "" } else { "s" }
-        ),
+        count => bail!("tidy found {count} problem{}", if count == 1 { "" } else { "s" }),
     }
 }
 
 fn write_limits_page() -> Result<()> {
     let sources = Sources::load(repo::root())?;
-    let source = sources
-        .get(limits::SOURCE)
-        .with_context(|| format!("find {}", limits::SOURCE))?;
+    let source = sources.get(limits::SOURCE).with_context(|| format!("find {}", limits::SOURCE))?;
     fs::create_dir_all(repo::root().join("docs")).context("create docs/")?;
     fs::write(repo::root().join(limits::PAGE), limits::page(&source.text))
         .with_context(|| format!("write {}", limits::PAGE))?;

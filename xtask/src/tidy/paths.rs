@@ -31,10 +31,7 @@ pub fn declared_modules(lib: &Source) -> Vec<String> {
 /// The module a file belongs to, as a path below the crate's root: `src/edge/actor.rs` in `src/`
 /// is `edge`, `actor`.
 pub fn module_of<'a>(source: &'a Source, crate_folder: &str) -> Vec<&'a str> {
-    let path = source
-        .path
-        .strip_prefix(crate_folder)
-        .unwrap_or(&source.path);
+    let path = source.path.strip_prefix(crate_folder).unwrap_or(&source.path);
     let path = path.strip_suffix(".rs").unwrap_or(path);
     let mut parts: Vec<&str> = path.split('/').collect();
     if matches!(parts.last(), Some(&("mod" | "lib" | "main"))) {
@@ -75,18 +72,11 @@ pub fn uses(source: &Source, crate_folder: &str) -> Vec<Use> {
 
 fn add(uses: &mut Vec<Use>, code: &str, start: usize, by_crate: bool) {
     for offset in heads(code.as_bytes(), start) {
-        let name: String = code[offset..]
-            .bytes()
-            .take_while(|&byte| is_word(byte))
-            .map(char::from)
-            .collect();
+        let name: String =
+            code[offset..].bytes().take_while(|&byte| is_word(byte)).map(char::from).collect();
         let is_macro = code[offset + name.len()..].starts_with('!');
         if !is_macro && !matches!(name.as_str(), "" | "self" | "super") {
-            uses.push(Use {
-                module: name,
-                offset,
-                by_crate,
-            });
+            uses.push(Use { module: name, offset, by_crate });
         }
     }
 }
@@ -128,10 +118,8 @@ mod tests {
     use super::*;
 
     fn used(path: &str, text: &str) -> Vec<String> {
-        let mut names: Vec<String> = uses(&Source::new(path, text), "src/")
-            .into_iter()
-            .map(|used| used.module)
-            .collect();
+        let mut names: Vec<String> =
+            uses(&Source::new(path, text), "src/").into_iter().map(|used| used.module).collect();
         names.sort();
         names
     }
@@ -139,31 +127,19 @@ mod tests {
     #[test]
     fn modules_are_read_in_order() {
         let lib = "//! x\npub mod b;\nmod a;\n#[cfg(test)]\nmod tests;\npub(crate) mod c;\npub use b::B;\n";
-        assert_eq!(
-            declared_modules(&Source::new("src/lib.rs", lib)),
-            ["b", "a", "c"]
-        );
+        assert_eq!(declared_modules(&Source::new("src/lib.rs", lib)), ["b", "a", "c"]);
     }
 
     #[test]
     fn crate_paths_are_found_everywhere() {
         let text = "use crate::{\n a::{X, Y},\n b,\n};\nfn f() -> crate::c::Z { crate::m!() }";
         assert_eq!(used("src/d/e.rs", text), ["a", "b", "c"]);
-        assert!(
-            used(
-                "src/d.rs",
-                "// crate::a\npub(in crate::a) fn f() { $crate::b }"
-            )
-            .is_empty()
-        );
+        assert!(used("src/d.rs", "// crate::a\npub(in crate::a) fn f() { $crate::b }").is_empty());
     }
 
     #[test]
     fn super_counts_where_it_climbs_to_the_root() {
         assert_eq!(used("src/d/mod.rs", "use super::{a, b::X};"), ["a", "b"]);
-        assert_eq!(
-            used("src/d/e.rs", "use super::super::a::X; use super::f::Y;"),
-            ["a"]
-        );
+        assert_eq!(used("src/d/e.rs", "use super::super::a::X; use super::f::Y;"), ["a"]);
     }
 }

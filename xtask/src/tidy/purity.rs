@@ -31,15 +31,8 @@ const MAY_READ: &str = "src/config/mod.rs";
 
 const READING: &[&str] = &["std::fs", "std::env", "File::open"];
 
-const IMPURE: &[&str] = &[
-    "async",
-    "ractor::",
-    "tokio::",
-    "Instant::now",
-    "SystemTime::now",
-    "rand::",
-    "getrandom",
-];
+const IMPURE: &[&str] =
+    &["async", "ractor::", "tokio::", "Instant::now", "SystemTime::now", "rand::", "getrandom"];
 
 pub fn check(sources: &Sources) -> Vec<Problem> {
     sources
@@ -55,17 +48,12 @@ fn is_pure(path: &str) -> bool {
         return true;
     }
     PURE.iter().any(|pure| {
-        path.strip_prefix(pure)
-            .is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+        path.strip_prefix(pure).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
     })
 }
 
 fn check_file(source: &Source) -> Vec<Problem> {
-    let reading = if source.path == MAY_READ {
-        &[]
-    } else {
-        READING
-    };
+    let reading = if source.path == MAY_READ { &[] } else { READING };
     let mut problems: Vec<Problem> = [IMPURE, reading]
         .concat()
         .iter()
@@ -80,15 +68,8 @@ fn check_file(source: &Source) -> Vec<Problem> {
             )
         })
         .collect();
-    let crate_folder = if source.path.starts_with("src/") {
-        "src/"
-    } else {
-        "supervisors/src/"
-    };
-    for used in uses(source, crate_folder)
-        .iter()
-        .filter(|used| used.module == "ports")
-    {
+    let crate_folder = if source.path.starts_with("src/") { "src/" } else { "supervisors/src/" };
+    for used in uses(source, crate_folder).iter().filter(|used| used.module == "ports") {
         let message = "this file is pure and uses `ports`: return what is to be done, and let the \
                        process do it";
         problems.push(source.problem(used.offset, message));
@@ -125,24 +106,9 @@ mod tests {
 
     #[test]
     fn only_pure_files_are_held_to_it() {
-        assert_eq!(
-            count(
-                "supervisors/src/lease/process.rs",
-                "use tokio::sync::watch;"
-            ),
-            0
-        );
-        assert_eq!(
-            count("supervisors/src/limits.rs", "use tokio::sync::watch;"),
-            1
-        );
-        assert_eq!(
-            count(
-                "supervisors/src/history/chain.rs",
-                "use tokio::sync::watch;"
-            ),
-            1
-        );
+        assert_eq!(count("supervisors/src/lease/process.rs", "use tokio::sync::watch;"), 0);
+        assert_eq!(count("supervisors/src/limits.rs", "use tokio::sync::watch;"), 1);
+        assert_eq!(count("supervisors/src/history/chain.rs", "use tokio::sync::watch;"), 1);
         assert_eq!(count("src/edge/rules.rs", "use tokio::sync::watch;"), 0);
     }
 
@@ -155,13 +121,7 @@ mod tests {
 
     #[test]
     fn configuration_is_read_in_one_file() {
-        assert_eq!(
-            count("src/config/mod.rs", "std::fs::read_to_string(path)"),
-            0
-        );
-        assert_eq!(
-            count("src/config/env_file.rs", "std::fs::read_to_string(path)"),
-            1
-        );
+        assert_eq!(count("src/config/mod.rs", "std::fs::read_to_string(path)"), 0);
+        assert_eq!(count("src/config/env_file.rs", "std::fs::read_to_string(path)"), 1);
     }
 }

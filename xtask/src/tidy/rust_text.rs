@@ -18,16 +18,14 @@ pub fn is_word(byte: u8) -> bool {
 pub fn find_word<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let bytes = text.as_bytes();
     let edge_is_word = |at: Option<u8>| at.is_some_and(is_word);
-    text.match_indices(word)
-        .map(|(start, _)| start)
-        .filter(move |&start| {
-            let end = start + word.len();
-            let before = start.checked_sub(1).map(|at| bytes[at]);
-            let joined_before = edge_is_word(word.bytes().next()) && edge_is_word(before);
-            let joined_after =
-                edge_is_word(word.bytes().last()) && edge_is_word(bytes.get(end).copied());
-            !joined_before && !joined_after
-        })
+    text.match_indices(word).map(|(start, _)| start).filter(move |&start| {
+        let end = start + word.len();
+        let before = start.checked_sub(1).map(|at| bytes[at]);
+        let joined_before = edge_is_word(word.bytes().next()) && edge_is_word(before);
+        let joined_after =
+            edge_is_word(word.bytes().last()) && edge_is_word(bytes.get(end).copied());
+        !joined_before && !joined_after
+    })
 }
 
 fn blank(code: &mut [u8], range: std::ops::Range<usize>) {
@@ -43,10 +41,7 @@ fn blank_comments_and_strings(text: &[u8], code: &mut [u8]) {
     while at < text.len() {
         let rest = &text[at..];
         let end = if rest.starts_with(b"//") {
-            at + rest
-                .iter()
-                .position(|&byte| byte == b'\n')
-                .unwrap_or(rest.len())
+            at + rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len())
         } else if rest.starts_with(b"/*") {
             at + block_comment(rest)
         } else if let Some(length) = raw_string(text, at) {
@@ -91,11 +86,7 @@ fn raw_string(text: &[u8], at: usize) -> Option<usize> {
         return None;
     }
     // The `b` or `c` of `br"…"` may stand before; a longer name may not.
-    let name = text[..at]
-        .iter()
-        .rev()
-        .take_while(|&&byte| is_word(byte))
-        .count();
+    let name = text[..at].iter().rev().take_while(|&&byte| is_word(byte)).count();
     if name > 1 || (name == 1 && !matches!(text[at - 1], b'b' | b'c')) {
         return None;
     }
@@ -106,9 +97,7 @@ fn raw_string(text: &[u8], at: usize) -> Option<usize> {
     let mut close = vec![b'"'];
     close.resize(1 + hashes, b'#');
     let body = 2 + hashes;
-    let length = rest[body..]
-        .windows(close.len())
-        .position(|window| window == close);
+    let length = rest[body..].windows(close.len()).position(|window| window == close);
     Some(length.map_or(rest.len(), |length| body + length + close.len()))
 }
 
@@ -148,10 +137,7 @@ fn blank_test_items(text: &[u8], code: &mut [u8]) -> usize {
     const ATTRIBUTE: &[u8] = b"#[cfg(";
     let mut at = 0;
     let mut lines = 0;
-    while let Some(found) = code[at..]
-        .windows(ATTRIBUTE.len())
-        .position(|w| w == ATTRIBUTE)
-    {
+    while let Some(found) = code[at..].windows(ATTRIBUTE.len()).position(|w| w == ATTRIBUTE) {
         let start = at + found;
         at = start + ATTRIBUTE.len();
         let Some(length) = code[start..].iter().position(|&byte| byte == b']') else {
@@ -163,10 +149,7 @@ fn blank_test_items(text: &[u8], code: &mut [u8]) -> usize {
             || condition.contains("feature = \"testing\"");
         if is_test {
             let end = start + length + item(&code[start + length..]);
-            lines += 1 + code[start..end]
-                .iter()
-                .filter(|&&byte| byte == b'\n')
-                .count();
+            lines += 1 + code[start..end].iter().filter(|&&byte| byte == b'\n').count();
             blank(code, start..end);
             at = end;
         }
@@ -203,24 +186,14 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> String {
-        code_of(text)
-            .0
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ")
+        code_of(text).0.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn comments_and_strings_are_not_code() {
         assert_eq!(words("a /* b /* c */ d */ e // f\ng"), "a e g");
-        assert_eq!(
-            words(r#"f("x \" y", 'z', '\'', b"w") + 'life"#),
-            "f( , , , b ) + 'life"
-        );
-        assert_eq!(
-            words("r#\"a \" b\"# + br\"c\" + r#type + for\"d\""),
-            "+ b + r#type + for"
-        );
+        assert_eq!(words(r#"f("x \" y", 'z', '\'', b"w") + 'life"#), "f( , , , b ) + 'life");
+        assert_eq!(words("r#\"a \" b\"# + br\"c\" + r#type + for\"d\""), "+ b + r#type + for");
     }
 
     #[test]
@@ -234,14 +207,8 @@ mod tests {
     fn test_items_are_not_code() {
         assert_eq!(words("a #[cfg(test)] mod tests { fn f() { x } } b"), "a b");
         assert_eq!(words("#[cfg(test)]\n#[rustfmt::skip]\nuse x; b"), "b");
-        assert_eq!(
-            words("#[cfg(any(test, feature = \"testing\"))] pub mod testing; b"),
-            "b"
-        );
-        assert_eq!(
-            words("#[cfg(feature = \"testing\")] fn f(a: [u8; 2]) { x } b"),
-            "b"
-        );
+        assert_eq!(words("#[cfg(any(test, feature = \"testing\"))] pub mod testing; b"), "b");
+        assert_eq!(words("#[cfg(feature = \"testing\")] fn f(a: [u8; 2]) { x } b"), "b");
         assert!(words("#[cfg(not(test))] fn f() {}").contains("fn f"));
         assert!(words("#[cfg(unix)] fn f() {}").contains("fn f"));
     }
@@ -253,10 +220,7 @@ mod tests {
 
     #[test]
     fn a_word_is_not_a_part_of_another() {
-        assert_eq!(
-            find_word("async asynch _async async::x", "async").count(),
-            2
-        );
+        assert_eq!(find_word("async asynch _async async::x", "async").count(), 2);
         assert_eq!(find_word("tokio::x mytokio::x", "tokio::").count(), 1);
     }
 }

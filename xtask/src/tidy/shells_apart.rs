@@ -17,10 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 pub fn check(sources: &Sources) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for source in sources
-        .rust_below(FOLDER)
-        .filter(|source| !source.is_test())
-    {
+    for source in sources.rust_below(FOLDER).filter(|source| !source.is_test()) {
         let path = module_of(source, FOLDER);
         let Some((own, allowed)) = MAY_USE.iter().find(|(name, _)| path.first() == Some(name))
         else {
@@ -55,33 +52,15 @@ mod tests {
     #[test]
     fn a_shell_may_not_see_another() {
         assert_eq!(count("src/edge/actor.rs", "use crate::host::Engine;"), 1);
-        assert_eq!(
-            count("src/edge/mod.rs", "use super::{database, telemetry};"),
-            1
-        );
-        assert_eq!(
-            count("src/bucket/mod.rs", "fn f() { crate::config::load() }"),
-            1
-        );
+        assert_eq!(count("src/edge/mod.rs", "use super::{database, telemetry};"), 1);
+        assert_eq!(count("src/bucket/mod.rs", "fn f() { crate::config::load() }"), 1);
     }
 
     #[test]
     fn what_is_allowed_is_allowed() {
-        assert_eq!(
-            count(
-                "src/edge/actor.rs",
-                "use crate::edge::status; use crate::telemetry;"
-            ),
-            0
-        );
-        assert_eq!(
-            count("src/serve/mod.rs", "use crate::{database, edge, host};"),
-            0
-        );
-        assert_eq!(
-            count("src/cli/dev.rs", "use crate::{config, serve, bucket};"),
-            0
-        );
+        assert_eq!(count("src/edge/actor.rs", "use crate::edge::status; use crate::telemetry;"), 0);
+        assert_eq!(count("src/serve/mod.rs", "use crate::{database, edge, host};"), 0);
+        assert_eq!(count("src/cli/dev.rs", "use crate::{config, serve, bucket};"), 0);
     }
 
     #[test]

@@ -21,10 +21,7 @@ pub fn report(sources: &Sources) -> String {
         middle.lines,
         list(&files[..files.len().min(LARGEST_SHOWN)]),
     );
-    let large = files
-        .iter()
-        .take_while(|source| source.lines > LARGE)
-        .count();
+    let large = files.iter().take_while(|source| source.lines > LARGE).count();
     if large > 0 {
         report += &format!("sizes: over {LARGE} lines: {}\n", list(&files[..large]));
     }
@@ -32,10 +29,8 @@ pub fn report(sources: &Sources) -> String {
 }
 
 fn list(files: &[&Source]) -> String {
-    let files: Vec<String> = files
-        .iter()
-        .map(|source| format!("{} ({})", source.path, source.lines))
-        .collect();
+    let files: Vec<String> =
+        files.iter().map(|source| format!("{} ({})", source.path, source.lines)).collect();
     files.join(", ")
 }
 
@@ -47,16 +42,9 @@ mod tests {
     fn large_files_are_named_and_tests_do_not_count() {
         let long = "x\n".repeat(451);
         let tested = format!("a\n#[cfg(test)]\nmod tests {{\n{long}}}\n");
-        let files = [
-            ("src/a.rs", long.as_str()),
-            ("src/b.rs", &tested),
-            ("src/tests.rs", &long),
-        ];
+        let files = [("src/a.rs", long.as_str()), ("src/b.rs", &tested), ("src/tests.rs", &long)];
         let report = report(&Sources::of(&files));
         assert!(report.contains("sizes: 2 files"), "{report}");
-        assert!(
-            report.contains("over 450 lines: src/a.rs (451)\n"),
-            "{report}"
-        );
+        assert!(report.contains("over 450 lines: src/a.rs (451)\n"), "{report}");
     }
 }

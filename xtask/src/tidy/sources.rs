@@ -9,8 +9,8 @@ use anyhow::{Context, Result};
 use super::rust_text;
 use crate::repo;
 
-/// What checks read beside Rust files. Folders count with all they hold.
-const OTHER: &[&str] = &["Cargo.lock", "docs", "dashboards"];
+/// What checks read beside Rust files and manifests. Folders count with all they hold.
+const OTHER: &[&str] = &["Cargo.lock", "deny.toml", "docs", "dashboards"];
 
 pub struct Source {
     /// From the root, with `/`.
@@ -26,18 +26,10 @@ pub struct Source {
 impl Source {
     pub fn new(path: &str, text: &str) -> Self {
         let is_rust = path.ends_with(".rs");
-        let (code, test_lines) = if is_rust {
-            rust_text::code_of(text)
-        } else {
-            Default::default()
-        };
+        let (code, test_lines) =
+            if is_rust { rust_text::code_of(text) } else { Default::default() };
         let lines = text.lines().count() - test_lines;
-        Self {
-            path: path.to_owned(),
-            text: text.to_owned(),
-            code,
-            lines,
-        }
+        Self { path: path.to_owned(), text: text.to_owned(), code, lines }
     }
 
     pub fn is_rust(&self) -> bool {
@@ -52,11 +44,7 @@ impl Source {
 
     pub fn problem(&self, offset: usize, message: impl Into<String>) -> Problem {
         let line = self.text[..offset].matches('\n').count() + 1;
-        Problem {
-            path: self.path.clone(),
-            line,
-            message: message.into(),
-        }
+        Problem { path: self.path.clone(), line, message: message.into() }
     }
 }
 
@@ -67,6 +55,7 @@ impl Sources {
         let mut paths = repo::files_below(root)?;
         paths.retain(|path| {
             path.extension().is_some_and(|extension| extension == "rs")
+                || path.file_name().is_some_and(|name| name == "Cargo.toml")
                 || OTHER.iter().any(|other| path.starts_with(root.join(other)))
         });
         let mut sources = Vec::with_capacity(paths.len());
@@ -81,12 +70,7 @@ impl Sources {
 
     #[cfg(test)]
     pub fn of(files: &[(&str, &str)]) -> Self {
-        Self(
-            files
-                .iter()
-                .map(|(path, text)| Source::new(path, text))
-                .collect(),
-        )
+        Self(files.iter().map(|(path, text)| Source::new(path, text)).collect())
     }
 
     pub fn get(&self, path: &str) -> Option<&Source> {
@@ -99,9 +83,7 @@ impl Sources {
     }
 
     pub fn below<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = &'a Source> {
-        self.0
-            .iter()
-            .filter(move |source| source.path.starts_with(folder))
+        self.0.iter().filter(move |source| source.path.starts_with(folder))
     }
 }
 
@@ -115,11 +97,7 @@ pub struct Problem {
 impl Problem {
     /// For what is wrong with a file as a whole, or with its absence.
     pub fn of_file(path: &str, message: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line: 1,
-            message: message.into(),
-        }
+        Self { path: path.to_owned(), line: 1, message: message.into() }
     }
 }
 

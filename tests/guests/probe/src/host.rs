@@ -11,11 +11,7 @@ use wasmkeep_sdk::{
 use crate::sql;
 
 pub fn address() -> Response {
-    let actors::Address {
-        tenant,
-        class,
-        name,
-    } = actors::self_address();
+    let actors::Address { tenant, class, name } = actors::self_address();
     Response::json(&json!({ "tenant": tenant, "class": class, "name": name }))
 }
 
@@ -120,8 +116,7 @@ pub fn broadcast(request: &mut Request) -> Result<Response> {
 
 fn socket(request: &Request) -> Result<Socket> {
     let id = request.parse_query("socket")?;
-    id.map(Socket::from_id)
-        .ok_or_else(|| Error::bad_request("say ?socket="))
+    id.map(Socket::from_id).ok_or_else(|| Error::bad_request("say ?socket="))
 }
 
 fn done<E: std::fmt::Debug>(result: std::result::Result<(), E>) -> Response {

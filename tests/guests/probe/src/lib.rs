@@ -15,7 +15,7 @@
 //! | `GET /trap-in-transaction`, `/leave-open`, `/error-in-transaction` | `BEGIN`, one row into `t` (made before), then a trap, a 200, an error |
 //! | `GET /error?status=` | an error of that status, or an internal one |
 //! | `GET /trap`, `/panic`, `/stack`, `/loop` | never answers |
-//! | `GET /burn?iters=`, `/wait?ms=`, `/grow?mib=&keep=` | uses CPU, time, memory: see [`work`] |
+//! | `GET /burn?iters=`, `/wait?ms=`, `/grow?mib=&keep=&touch=` | uses CPU, time, memory: see [`work`] |
 //! | `GET /stream?chunks=&size=&ms=` | that many chunks with a pause before each |
 //! | `GET /stream-trap`, `/stream-error`, `/stream-short` | a chunk of 5 bytes, then a trap or an error; 10 bytes of 100 declared |
 //! | `GET /nothing` | returns without an answer |

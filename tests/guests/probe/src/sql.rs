@@ -111,9 +111,7 @@ fn changed(result: Result<u64, SqlError>) -> Json {
 fn queried(result: Result<Rows, SqlError>) -> Json {
     match result {
         Ok(Rows { columns, rows }) => {
-            let rows = rows
-                .into_iter()
-                .map(|row| row.into_iter().map(shown).collect());
+            let rows = rows.into_iter().map(|row| row.into_iter().map(shown).collect());
             json!({ "columns": columns, "rows": rows.collect::<Vec<Vec<Json>>>() })
         }
         Err(error) => failed(error),
@@ -169,11 +167,8 @@ fn bytes_of(hex: &str) -> Result<Vec<u8>> {
     let pairs = hex.as_bytes().chunks(2);
     pairs
         .map(|pair| {
-            let pair = std::str::from_utf8(pair)
-                .ok()
-                .filter(|pair| pair.len() == 2);
-            pair.and_then(|pair| u8::from_str_radix(pair, 16).ok())
-                .ok_or_else(not_hex)
+            let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2);
+            pair.and_then(|pair| u8::from_str_radix(pair, 16).ok()).ok_or_else(not_hex)
         })
         .collect()
 }

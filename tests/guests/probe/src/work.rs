@@ -32,18 +32,21 @@ pub fn wait(request: &Request) -> Result<Response> {
 }
 
 /// Takes memory MiB by MiB, and says how many it got: it ends where the host refuses more.
-/// `keep=1` keeps them after the event.
+/// `keep=1` keeps them after the event. One byte of each page is written, which takes the host
+/// about 1 µs of the event's CPU; `touch=0` leaves the pages alone.
 pub fn grow(request: &Request, kept: &mut Vec<Vec<u8>>) -> Result<Response> {
     let asked: usize = request.parse_query("mib")?.unwrap_or(1);
+    let touch = request.query("touch") != Some("0");
     let mut blocks = Vec::new();
     while blocks.len() < asked {
-        let mut block = Vec::new();
+        let mut block: Vec<u8> = Vec::new();
         if block.try_reserve_exact(MIB).is_err() {
             break;
         }
-        block.resize(MIB, 0u8);
-        for page in block.chunks_mut(PAGE) {
-            page[0] = black_box(1);
+        if touch {
+            for page in block.spare_capacity_mut().chunks_mut(PAGE) {
+                page[0].write(black_box(1));
+            }
         }
         blocks.push(block);
     }
@@ -52,9 +55,7 @@ pub fn grow(request: &Request, kept: &mut Vec<Vec<u8>>) -> Result<Response> {
         kept.append(&mut blocks);
     }
     let keeps = kept.len();
-    Ok(Response::json(
-        &json!({ "asked": asked, "got": got, "kept": keeps }),
-    ))
+    Ok(Response::json(&json!({ "asked": asked, "got": got, "kept": keeps })))
 }
 
 #[allow(unconditional_recursion)]
