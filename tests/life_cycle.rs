@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::{DONE, Node, Raw, eventually, in_parallel};
+use crate::support::{DONE, Node, Raw, SetAtTheEnd, eventually, in_parallel};
 
 fn resident(node: &Node) -> f64 {
     node.metric("wasmkeep_resident_actors", &[])
@@ -141,10 +141,10 @@ fn no_answered_write_is_lost_when_the_server_is_killed() {
                 }
             });
         }
-        eventually("many writes are answered", || answered.lock().expect("no panic").len() > 2000);
+        let _end_of_writing = SetAtTheEnd(&over);
+        eventually("many writes are answered", || answered.lock().expect("no panic").len() > 800);
         // SAFETY: the node was not waited for, so this is its process.
         unsafe { libc::kill(node.pid() as i32, libc::SIGKILL) };
-        over.store(true, Ordering::Relaxed);
     });
     node.kill();
     node.start_again();

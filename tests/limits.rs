@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{Node, in_parallel};
+use crate::support::{Node, SetAtTheEnd, in_parallel};
 
 #[test]
 fn an_endless_loop_is_stopped_and_the_next_event_is_fine() {
@@ -68,14 +68,18 @@ fn on_a_full_machine_an_event_still_gets_its_cpu() {
     let enough = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..cores() * 2 {
-            scope.spawn(|| while !enough.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !enough.load(Ordering::Relaxed) {
+                    std::hint::spin_loop()
+                }
+            });
         }
+        let _end_of_load = SetAtTheEnd(&enough);
         let actor = node.actor("probe/a");
         for _ in 0..10 {
             // A fifth or so of the budget, which takes far longer by the clock here.
             assert_eq!(actor.get("/burn?iters=3000000").status, 200);
         }
-        enough.store(true, Ordering::Relaxed);
     });
 }
 
@@ -115,7 +119,7 @@ fn a_stack_overflow_traps_and_the_next_event_is_fine() {
 #[test]
 fn endless_loops_on_every_core_leave_the_server_answering() {
     let node = Node::probe().flag("--cpu-budget-ms", "2000").start();
-    let looping = AtomicBool::new(true);
+    let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let loops: Vec<_> = (0..cores())
             .map(|i| {
@@ -124,11 +128,11 @@ fn endless_loops_on_every_core_leave_the_server_answering() {
             })
             .collect();
         scope.spawn(|| {
+            let _end_of_asking = SetAtTheEnd(&ended);
             loops.into_iter().for_each(|one| assert_eq!(one.join().ok(), Some(500)));
-            looping.store(false, Ordering::Relaxed);
         });
         let mut times = Vec::new();
-        while looping.load(Ordering::Relaxed) {
+        while !ended.load(Ordering::Relaxed) {
             let began = Instant::now();
             assert_eq!(node.get("/_wasmkeep/health").status, 200);
             times.push(began.elapsed());

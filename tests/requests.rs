@@ -419,3 +419,56 @@ fn what_a_guest_prints_is_in_the_log_with_its_address() {
         lines.filter(|line| line.contains("default/probe/room%201")).count() == 2
     });
 }
+
+#[test]
+fn a_client_that_waits_for_100_continue_is_told_to_send() {
+    let node = Node::probe().start();
+    let mut client = node.raw();
+    client.send(
+        "POST /actor/probe/a/echo-body HTTP/1.1\r\nhost: test\r\nexpect: 100-continue\r\n\
+         content-length: 5\r\n\r\n",
+    );
+    assert_eq!(client.answer().expect("an interim answer").status, 100);
+    client.send("hello");
+    assert_eq!(client.answer().expect("an answer").text(), "hello");
+}
+
+#[test]
+#[ignore = "the server sends 100 at once, and its answer waits for the body"]
+fn a_client_that_waits_for_100_continue_in_vain_gets_the_final_answer() {
+    let node = Node::probe().start();
+    let mut client = node.raw();
+    client.send(
+        "POST /actor/probe/a/ignore-body HTTP/1.1\r\nhost: test\r\nexpect: 100-continue\r\n\
+         content-length: 5\r\n\r\n",
+    );
+    assert_eq!(client.answer().expect("an answer").text(), "ignored");
+    assert!(client.rest().is_empty(), "the connection is closed");
+}
+
+#[test]
+#[ignore = "the server sends chunks to clients of HTTP/1.0"]
+fn a_client_of_http_1_0_gets_no_chunks() {
+    let node = Node::probe().start();
+    let mut client = node.raw();
+    client.send("GET /actor/probe/a/stream?ms=10 HTTP/1.0\r\n\r\n");
+    let head = client.head().expect("a head");
+    assert_eq!(head.header("transfer-encoding"), None);
+    assert_eq!(client.rest(), b"x".repeat(15));
+}
+
+#[test]
+#[ignore = "what the HTTP parser refuses is answered without a reason"]
+fn a_request_that_is_no_http_is_refused_with_its_reason() {
+    let node = Node::probe().start();
+    for request in [
+        "GET /actor/probe/a/hello HTTP/1.1\r\n\r\n",
+        "GET /actor/probe/\u{e9}/hello HTTP/1.1\r\nhost: test\r\n\r\n",
+        "POST /actor/probe/a/echo HTTP/1.1\r\nhost: test\r\ncontent-length: 1\r\n\
+         transfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    ] {
+        let mut client = node.raw();
+        client.send(request);
+        client.answer().expect("an answer").refused(400, "bad-request", "not-run");
+    }
+}

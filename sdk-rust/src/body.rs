@@ -66,18 +66,8 @@ impl BodyError {
         };
         match wasi::http_error_code(error) {
             Some(wasi::ErrorCode::HttpRequestBodySize(_)) => BodyError::TooLarge,
-            _ => BodyError::from_words(&error.to_debug_string()),
+            _ => BodyError::Failed(error.to_debug_string()),
         }
-    }
-
-    /// A host on wasmtime 48 gives an error of the body no code: its words have to do. They may
-    /// end in a backtrace of the host.
-    fn from_words(words: &str) -> Self {
-        let first = words.lines().next().unwrap_or_default();
-        if first.starts_with("HTTP request body size exceeds limit") {
-            return BodyError::TooLarge;
-        }
-        BodyError::Failed(first.to_owned())
     }
 }
 
@@ -222,19 +212,5 @@ impl io::Write for BodyWriter {
             Some(text) => self.write_all(text.as_bytes()),
             None => self.write_all(text.to_string().as_bytes()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_hosts_words_tell_a_body_over_the_cap_and_stop_at_their_first_line() {
-        let words = "HTTP request body size exceeds limit: 16777216 bytes\nStack backtrace:\n 0: x";
-        assert!(matches!(BodyError::from_words(words), BodyError::TooLarge));
-        let failed = BodyError::from_words("connection reset\nStack backtrace:\n   0: main");
-        assert_eq!(failed.to_string(), "the request body could not be read: connection reset");
-        assert_eq!(failed.message(), "the request body could not be read");
     }
 }

@@ -27,10 +27,14 @@ pub enum Limit {
     Memory,
 }
 
+/// Between two looks at what costs a system call.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+
 /// The statement that is running.
 #[derive(Clone, Copy)]
 struct Running {
     cpu_at_start: Duration,
+    next_look: Instant,
     /// Whether it may be stopped for what it writes.
     writes: bool,
 }
@@ -99,7 +103,8 @@ impl Budget {
     /// Begins to charge a statement, from before it is compiled.
     pub fn start(&self) {
         self.stopped_by.set(None);
-        self.running.set(Some(Running { cpu_at_start: thread_cpu(), writes: false }));
+        let next_look = Instant::now() + BETWEEN_LOOKS;
+        self.running.set(Some(Running { cpu_at_start: thread_cpu(), next_look, writes: false }));
     }
 
     /// The compiled statement writes: it may be stopped for that.
@@ -134,6 +139,11 @@ impl Budget {
     /// Asked by SQLite while a statement runs. The host's own statements are never stopped.
     pub fn must_stop(&self) -> bool {
         let Some(running) = self.running.get() else { return false };
+        let now = Instant::now();
+        if now < running.next_look {
+            return false;
+        }
+        self.running.set(Some(Running { next_look: now + BETWEEN_LOOKS, ..running }));
         let limit = if self.cpu_used_by(running) > self.cpu_max {
             Limit::Cpu
         } else if self.is_late() {

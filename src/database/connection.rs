@@ -17,6 +17,7 @@ use super::budget::Budget;
 use super::data_dir::DataDir;
 use super::failure::is_damage;
 use super::files::DatabaseConfig;
+use super::functions;
 use super::hooks::Hooks;
 use super::meta::Identity;
 use super::prepared::StatementCache;
@@ -169,7 +170,7 @@ fn configure(connection: &Connection, file_existed: bool, pages_max: u64) -> rus
     for (limit, value) in LIMITS {
         connection.set_limit(limit, value)?;
     }
-    Ok(())
+    functions::install(connection)
 }
 
 pub(super) fn to_wal(connection: &Connection) -> rusqlite::Result<()> {

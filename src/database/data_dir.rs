@@ -30,7 +30,10 @@ const UNFINISHED: &str = "tmp";
 
 #[derive(Debug, Error)]
 pub enum DataDirError {
-    #[error("another wasmkeep server{by} uses {path}")]
+    #[error(
+        "the data directory {path} is in use by another wasmkeep server{by}: stop it, or give \
+         another --data-dir"
+    )]
     InUse { path: PathBuf, by: String },
     #[error(
         "{path} was written by a newer wasmkeep (data format {found}; this build knows \

@@ -12,8 +12,9 @@ use rusqlite::{Connection, ffi};
 use super::budget::Budget;
 use super::sandbox::{self, Action, Control, Verdict};
 
-/// SQLite looks at the budgets every so many steps of its virtual machine: 50 to 100 µs.
-const STEPS_BETWEEN_LOOKS: c_int = 4_000;
+/// SQLite looks at the budgets every so many steps of its virtual machine: some 10 µs, but
+/// hundreds of milliseconds when each step makes a value of the greatest size.
+const STEPS_BETWEEN_LOOKS: c_int = 500;
 
 /// What compiling a statement told about it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

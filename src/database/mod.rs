@@ -2,7 +2,7 @@
 //!
 //! Promised: a commit survives a crash of the server, and after `sync` also a power cut. A guest
 //! reaches its own tables and nothing else (`sandbox`), and its SQL ends at the event's budgets
-//! (`budget`, `memory`). A database that is not open is one file and costs nothing else. Whatever
+//! (`budget`, `memory`). A database that is not open is a file, beside it at most a short log, and costs nothing else. Whatever
 //! the files or the disk do wrong makes that one database unusable until it is opened again; it
 //! never passes for an answer.
 //!
@@ -17,6 +17,7 @@ mod connection;
 mod data_dir;
 mod failure;
 mod files;
+mod functions;
 mod hooks;
 mod index;
 mod memory;

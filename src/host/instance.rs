@@ -12,6 +12,7 @@ use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, Scheme};
 use super::http::{
     GuestRequest, GuestResponse, HandlerEnd, finished_reply, request_in, streamed_reply,
 };
+use super::meter::Meter;
 use super::state::HostState;
 
 /// Host objects an instance may keep between events before a fresh one takes its place.
@@ -22,6 +23,9 @@ const FIRST_LOOK_TICKS: u64 = 2;
 pub struct GuestInstance {
     store: Store<HostState>,
     actor: Actor,
+    /// The deadline of the event whose budgets are running: `on-init` and the handler that follows
+    /// it share theirs.
+    event: Option<Instant>,
 }
 
 impl GuestInstance {
@@ -51,11 +55,11 @@ impl GuestInstance {
         });
         store.set_epoch_deadline(FIRST_LOOK_TICKS);
         let actor = meter.metered(pre.instantiate_async(&mut store)).await?;
-        Ok(Self { store, actor })
+        Ok(Self { store, actor, event: None })
     }
 
     async fn init(&mut self, deadline: Instant) -> Result<(), GuestFault> {
-        let meter = self.begin();
+        let meter = self.begin(deadline);
         let call = meter.metered(self.actor.call_on_init(&mut self.store));
         match timeout_at(deadline, call).await {
             Ok(Ok(Ok(()))) => Ok(()),
@@ -81,7 +85,8 @@ impl GuestInstance {
         let (head_out, mut head) = oneshot::channel();
         let mut streaming: Option<HandlerEnd> = None;
         let result = {
-            let mut call = std::pin::pin!(self.handle(request, head_out));
+            let meter = self.begin(deadline);
+            let mut call = std::pin::pin!(self.handle(meter, request, head_out));
             let mut head_came = false;
             loop {
                 tokio::select! {
@@ -122,10 +127,10 @@ impl GuestInstance {
     /// Calls the guest's HTTP handler, metered.
     async fn handle(
         &mut self,
+        meter: Meter,
         request: GuestRequest,
         head: oneshot::Sender<Result<GuestResponse, ErrorCode>>,
     ) -> wasmtime::Result<()> {
-        let meter = self.begin();
         let mut http = self.store.data_mut().http();
         let request = http.new_incoming_request(Scheme::Http, request)?;
         let out = http.new_response_outparam(head)?;
@@ -133,11 +138,14 @@ impl GuestInstance {
         meter.metered(handler.call_handle(&mut self.store, request, out)).await
     }
 
-    /// Starts the budgets of one handler.
-    fn begin(&mut self) -> super::meter::Meter {
+    /// Readies the store for a handler of the event with this deadline.
+    fn begin(&mut self, deadline: Instant) -> Meter {
         self.store.set_epoch_deadline(FIRST_LOOK_TICKS);
         let meter = self.store.data().meter.clone();
-        meter.reset();
+        if self.event != Some(deadline) {
+            meter.reset();
+            self.event = Some(deadline);
+        }
         meter
     }
 

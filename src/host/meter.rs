@@ -1,10 +1,11 @@
 //! Charges guest code for its own CPU: not for host calls, and not for time the operating system
 //! gave to other threads.
 //!
-//! While the guest's future is polled, the thread's CPU clock runs for guest and host calls alike.
-//! The two ends of a poll read that clock; the time of host calls in between is taken off by the
-//! monotonic clock, which costs no system call. A host call that was preempted is therefore taken
-//! off with the time it waited: the guest's favour, and the guest still stops at its budget.
+//! While the guest's future is polled, the thread's CPU clock runs for guest and host code alike.
+//! The two ends of a poll read that clock, a system call; the time of host code in between is
+//! taken off by the monotonic clock, which costs none. Where host code waits instead of running,
+//! that takes off too much, so calls that may wait for the disk measure their wait (`waits`), and
+//! it is put back. What stays is a host call that was preempted: the guest's favour.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -31,6 +32,8 @@ struct Reading {
     poll_began: Option<Duration>,
     /// Time of the present poll in host code that is over.
     hosted: Duration,
+    /// The part of that in which host code waited and used no CPU.
+    waited: Duration,
     /// Since when host code runs in the present poll.
     host_since: Option<Instant>,
 }
@@ -66,6 +69,16 @@ impl Meter {
         self.lock().used_until(thread_cpu())
     }
 
+    /// Runs a host call that may wait: the wait is not guest time, but no CPU of the host's either.
+    pub fn waits<T>(&self, call: impl FnOnce() -> T) -> T {
+        let (began, cpu) = (Instant::now(), thread_cpu());
+        let result = call();
+        let waited = began.elapsed().saturating_sub(thread_cpu().saturating_sub(cpu));
+        let mut reading = self.lock();
+        reading.waited += waited;
+        result
+    }
+
     /// Wraps a guest's future so that its polls are charged.
     pub fn metered<F: Future>(&self, future: F) -> Metered<F> {
         Metered { meter: self.clone(), future: Box::pin(future) }
@@ -75,6 +88,7 @@ impl Meter {
         let mut reading = self.lock();
         reading.poll_began = Some(thread_cpu());
         reading.hosted = Duration::ZERO;
+        reading.waited = Duration::ZERO;
         reading.host_since = (reading.runs == Runs::Host).then(Instant::now);
     }
 
@@ -84,6 +98,7 @@ impl Meter {
         reading.used = reading.used_until(thread_cpu());
         reading.poll_began = None;
         reading.hosted = Duration::ZERO;
+        reading.waited = Duration::ZERO;
     }
 
     fn lock(&self) -> MutexGuard<'_, Reading> {
@@ -101,7 +116,7 @@ impl Reading {
     fn used_until(&self, cpu: Duration) -> Duration {
         let poll = self.poll_began.map_or(Duration::ZERO, |began| cpu.saturating_sub(began));
         let hosted = self.hosted + self.host_since.map_or(Duration::ZERO, |since| since.elapsed());
-        self.used + poll.saturating_sub(hosted)
+        self.used + poll.saturating_sub(hosted.saturating_sub(self.waited))
     }
 }
 
@@ -196,6 +211,20 @@ mod tests {
         let used = meter.used();
         assert!(used >= Duration::from_millis(4), "{used:?}");
         assert!(used < Duration::from_millis(30), "{used:?}");
+    }
+
+    /// Otherwise a guest could wait for the disk as long as it computes, and never be charged.
+    #[test]
+    fn the_wait_of_a_host_call_does_not_make_up_for_guest_code() {
+        let meter = Meter::default();
+        poll_once(&meter, || {
+            meter.guest_runs();
+            burn(Duration::from_millis(20));
+            meter.host_runs();
+            meter.waits(|| std::thread::sleep(Duration::from_millis(60)));
+            meter.guest_runs();
+        });
+        assert!(meter.used() >= Duration::from_millis(18), "{:?}", meter.used());
     }
 
     #[test]

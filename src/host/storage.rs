@@ -11,7 +11,8 @@ impl wit::Host for HostState {
         sql: String,
         params: Vec<wit::Value>,
     ) -> wasmtime::Result<Result<u64, wit::SqlError>> {
-        Ok(self.scope.exec(&sql, values_in(params)).map_err(error_out))
+        let changed = self.meter.waits(|| self.scope.exec(&sql, values_in(params)));
+        Ok(changed.map_err(error_out))
     }
 
     fn query(
@@ -19,7 +20,8 @@ impl wit::Host for HostState {
         sql: String,
         params: Vec<wit::Value>,
     ) -> wasmtime::Result<Result<wit::RowSet, wit::SqlError>> {
-        Ok(self.scope.query(&sql, values_in(params)).map(rows_out).map_err(error_out))
+        let rows = self.meter.waits(|| self.scope.query(&sql, values_in(params)));
+        Ok(rows.map(rows_out).map_err(error_out))
     }
 
     async fn exec_durable(
@@ -27,7 +29,8 @@ impl wit::Host for HostState {
         sql: String,
         params: Vec<wit::Value>,
     ) -> wasmtime::Result<Result<u64, wit::SqlError>> {
-        Ok(self.scope.exec_durable(&sql, values_in(params)).await.map_err(error_out))
+        let written = self.meter.waits(|| self.scope.exec_durable(&sql, values_in(params)));
+        Ok(written.await.map_err(error_out))
     }
 
     fn delete_self(&mut self) -> wasmtime::Result<()> {
@@ -36,7 +39,8 @@ impl wit::Host for HostState {
     }
 
     async fn delete_self_durable(&mut self) -> wasmtime::Result<Result<(), wit::SqlError>> {
-        Ok(self.scope.delete_self_durable().await.map_err(error_out))
+        let deleted = self.meter.waits(|| self.scope.delete_self_durable());
+        Ok(deleted.await.map_err(error_out))
     }
 }
 

@@ -8,4 +8,4 @@ mod wait;
 pub use answer::Answer;
 pub use node::{Actor, Node, component, wasmkeep};
 pub use raw::{DONE, Raw};
-pub use wait::{eventually, in_parallel};
+pub use wait::{SetAtTheEnd, eventually, in_parallel};

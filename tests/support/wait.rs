@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Waits until `condition` holds. `WASMKEEP_TEST_PATIENCE_SECS` lengthens it on slow machines.
@@ -14,6 +15,15 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 pub fn patience() -> Duration {
     let seconds = std::env::var("WASMKEEP_TEST_PATIENCE_SECS").ok();
     Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(20))
+}
+
+/// Sets the flag when it goes out of scope, also by a panic: threads that run until it is set end.
+pub struct SetAtTheEnd<'a>(pub &'a AtomicBool);
+
+impl Drop for SetAtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Runs `work(0)` … `work(n - 1)` at the same time, and returns what each gave, in order.

@@ -105,16 +105,16 @@ fn an_event_writes_no_more_than_its_budget() {
     database.begin_event(in_30_s());
     // Many that pass it together: the last one that ran is kept, reads and the end still work.
     database.run_ok("BEGIN");
-    let some = format!("{} INSERT INTO t (v) SELECT randomblob(4000) FROM n", numbers(100));
-    let ran = (0..100).take_while(|_| database.exec(&some, vec![]).is_ok()).count();
-    assert!((15..40).contains(&ran), "{ran}");
+    let one = "INSERT INTO t (v) VALUES (randomblob(4000))";
+    let ran = (0..5_000).take_while(|_| database.exec(one, vec![]).is_ok()).count();
+    assert!((1_500..3_500).contains(&ran), "{ran}");
     assert!(database.in_transaction());
     assert!(is_quota(&database.run_err("DELETE FROM t")));
-    assert_eq!(database.integer("SELECT count(*) FROM t"), ran as i64 * 100);
+    assert_eq!(database.integer("SELECT count(*) FROM t"), ran as i64);
     database.run_ok("SAVEPOINT s");
     database.run_ok("RELEASE s");
     database.run_ok("COMMIT");
-    assert_eq!(database.integer("SELECT count(*) FROM t"), ran as i64 * 100);
+    assert_eq!(database.integer("SELECT count(*) FROM t"), ran as i64);
     database.end_event().expect("a whole database");
     database.begin_event(in_30_s());
     // Rewrites of the same pages count.

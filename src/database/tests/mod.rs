@@ -17,6 +17,7 @@ mod costs;
 mod crash;
 mod durability;
 mod files;
+mod functions;
 mod sandbox;
 mod statements;
 

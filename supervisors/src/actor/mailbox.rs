@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ractor::ActorRef;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::queue::{Gate, NotAdmitted, Permit};
 use crate::address::Address;
@@ -42,6 +42,10 @@ pub struct Shared {
     pub evicting: AtomicBool,
     /// Its place in the eviction ring.
     pub ring_place: AtomicUsize,
+    /// The process holds nothing of the actor any more.
+    pub ended: AtomicBool,
+    /// Closed a moment after `ended`, for those who wait for it.
+    gone: Semaphore,
 }
 
 impl Shared {
@@ -53,12 +57,24 @@ impl Shared {
             used: AtomicBool::new(true),
             evicting: AtomicBool::new(false),
             ring_place: AtomicUsize::new(usize::MAX),
+            ended: AtomicBool::new(false),
+            gone: Semaphore::new(0),
         })
     }
 
     /// Nothing runs and nothing waits.
     pub fn is_idle(&self) -> bool {
         !self.running.load(Ordering::Acquire) && self.gate.waiting() == 0
+    }
+
+    /// Returns once the process holds nothing of the actor, and its address is free again.
+    pub async fn gone(&self) {
+        let _closed = self.gone.acquire().await;
+    }
+
+    /// Wakes those who wait for `gone`.
+    pub fn set_gone(&self) {
+        self.gone.close();
     }
 }
 
@@ -69,29 +85,32 @@ pub struct Mailbox {
     pub process: ActorRef<ActorMessage>,
 }
 
-/// An event comes back when it was not admitted.
-pub type Returned = (Request, ReplyTo, Ticket, NotAdmitted);
+/// An event that its process could not take any more.
+pub type Returned = (Request, ReplyTo, Ticket);
 
 impl Mailbox {
-    /// Admits an event and sends it.
+    /// Takes a place in the queue. While it is held the actor stays in memory.
+    pub fn admit(&self) -> Result<Permit, NotAdmitted> {
+        self.shared.gate.admit()
+    }
+
+    /// Sends an event that has a place in the queue.
     pub fn send(
         &self,
+        permit: Permit,
         request: Request,
         reply: ReplyTo,
         ticket: Ticket,
     ) -> Result<(), Box<Returned>> {
-        let permit = match self.shared.gate.admit() {
-            Ok(permit) => permit,
-            Err(why) => return Err(Box::new((request, reply, ticket, why))),
-        };
         self.shared.used.store(true, Ordering::Relaxed);
         let queued = Box::new(QueuedEvent { permit, request, reply, ticket });
         match self.process.send_message(ActorMessage::Event(queued)) {
             Ok(()) => Ok(()),
-            // The process failed and its supervisor has not closed the gate yet.
+            // The process failed and nobody has closed the gate yet.
             Err(ractor::MessagingErr::SendErr(ActorMessage::Event(queued))) => {
+                self.shared.gate.close();
                 let QueuedEvent { request, reply, ticket, .. } = *queued;
-                Err(Box::new((request, reply, ticket, NotAdmitted::Closed)))
+                Err(Box::new((request, reply, ticket)))
             }
             Err(_) => unreachable!("an actor's process takes ActorMessage only"),
         }

@@ -11,4 +11,7 @@ pub mod residents;
 pub mod scope;
 
 pub use mailbox::Mailbox;
-pub use residents::{Residents, Seat};
+pub use residents::{Residence, Residents, Seat};
+
+#[cfg(test)]
+mod tests;

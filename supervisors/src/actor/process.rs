@@ -13,7 +13,7 @@ use ractor::{Actor as Process, ActorProcessingErr, ActorRef};
 use tokio::time::Instant;
 
 use super::mailbox::{ActorMessage, QueuedEvent, Shared};
-use super::residents::{Residents, Seat};
+use super::residents::{Residence, Residents};
 use super::scope::{ActorScope, EndOfEvent};
 use crate::event::{Reason, Refusal, ReplyTo, Request};
 use crate::metrics::{ClassMetrics, Metrics};
@@ -34,7 +34,7 @@ pub struct ActorProcess(pub Arc<ClassRuntime>);
 
 pub struct Arguments {
     pub shared: Arc<Shared>,
-    pub seat: Seat,
+    pub residence: Residence,
 }
 
 pub struct State {
@@ -45,8 +45,8 @@ pub struct State {
     initialised: bool,
     last_event: Instant,
     idle_check_armed: bool,
-    /// Given up last: only once nothing of the actor is held any more.
-    _seat: Seat,
+    /// Given up last, so it stands last: only once nothing of the actor is held any more.
+    residence: Option<Residence>,
 }
 
 impl Process for ActorProcess {
@@ -56,25 +56,28 @@ impl Process for ActorProcess {
 
     async fn pre_start(
         &self,
-        _myself: ActorRef<ActorMessage>,
+        myself: ActorRef<ActorMessage>,
         arguments: Arguments,
     ) -> Result<State, ActorProcessingErr> {
-        let Arguments { shared, seat } = arguments;
+        let Arguments { shared, residence } = arguments;
         self.0.metrics.wakes.inc();
         let scope = ActorScope::new(
             shared.address.clone(),
             Arc::clone(&self.0.databases),
             Arc::clone(&self.0.metrics),
         );
-        Ok(State {
+        let mut state = State {
             shared,
             scope,
             instance: None,
             initialised: false,
             last_event: Instant::now(),
             idle_check_armed: false,
-            _seat: seat,
-        })
+            residence: Some(residence),
+        };
+        // The event it was started for may never come.
+        self.arm_idle_check(&myself, &mut state, self.0.idle_timeout);
+        Ok(state)
     }
 
     async fn handle(
@@ -121,6 +124,8 @@ impl ActorProcess {
     /// Takes one event off the queue and runs it, unless nobody waits for it any more.
     async fn take(&self, event: QueuedEvent, state: &mut State) {
         let QueuedEvent { permit, request, mut reply, ticket } = event;
+        // Dropped before the reply: whoever learns of a panic finds the gate closed.
+        let mut closes = ClosesUnlessDone { shared: Arc::clone(&state.shared), done: false };
         // Set before the permit goes, so that no moment looks idle.
         state.shared.running.store(true, Ordering::Release);
         drop(permit);
@@ -131,6 +136,7 @@ impl ActorProcess {
         } else {
             self.run(request, &mut reply, state).await;
         }
+        closes.done = true;
         state.last_event = Instant::now();
         state.shared.running.store(false, Ordering::Release);
         if state.shared.gate.waiting() == 0 {
@@ -234,7 +240,7 @@ impl ActorProcess {
             // What was committed is in the WAL beside the file, and is read from there.
             tracing::error!(actor = %state.shared.address, error = %fault, "close failed");
         }
-        self.0.residents.remove(&state.shared);
+        state.residence = None;
         self.0.metrics.hibernations.with_label_values(&[cause]).inc();
         myself.stop(None);
     }
@@ -242,6 +248,20 @@ impl ActorProcess {
     fn arm_idle_check(&self, myself: &ActorRef<ActorMessage>, state: &mut State, after: Duration) {
         if !std::mem::replace(&mut state.idle_check_armed, true) {
             myself.send_after(after, || ActorMessage::IdleCheck);
+        }
+    }
+}
+
+/// Closes the gate when an event is left in the middle: the process panicked or was killed.
+struct ClosesUnlessDone {
+    shared: Arc<Shared>,
+    done: bool,
+}
+
+impl Drop for ClosesUnlessDone {
+    fn drop(&mut self) {
+        if !self.done {
+            self.shared.gate.close();
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Which actors are in memory, how many may be, and who makes room.
 //!
 //! A seat is held from before an actor's process starts until its database is closed and its
-//! instance dropped, so no more than `--max-instances` ever hold resources. Idle actors are
+//! instance dropped, so no more than `--max-instances` ever hold resources; and so is the entry
+//! here, so no address ever has two databases open, however a process ends. Idle actors are
 //! evicted by the second-chance rule: an event costs one relaxed store, not a list operation.
 
 use std::collections::HashMap;
@@ -29,6 +30,30 @@ pub struct Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.metrics.residents.dec();
+    }
+}
+
+/// One actor's seat and its entry in `Residents`. Its process holds it, and gives it up last, when
+/// nothing else of the actor is left: a supervisor hears of a process that failed before that.
+pub struct Residence {
+    shared: Arc<Shared>,
+    residents: Arc<Residents>,
+    _seat: Seat,
+}
+
+impl Residence {
+    pub fn new(shared: Arc<Shared>, residents: Arc<Residents>, seat: Seat) -> Self {
+        Self { shared, residents, _seat: seat }
+    }
+}
+
+impl Drop for Residence {
+    fn drop(&mut self) {
+        self.shared.gate.close();
+        // Said before the entry goes: `insert` may only come now.
+        self.shared.ended.store(true, Ordering::SeqCst);
+        self.residents.remove(&self.shared);
+        self.shared.set_gone();
     }
 }
 
@@ -72,10 +97,14 @@ impl Residents {
         if self.stopping.load(Ordering::SeqCst) {
             let _ = mailbox.process.send_message(ActorMessage::Close);
         }
+        // A process that has ended already gave up an entry that was not there yet.
+        if mailbox.shared.ended.load(Ordering::SeqCst) {
+            self.remove(&mailbox.shared);
+        }
     }
 
     /// Forgets a process, if its address has not been given to another one since.
-    pub fn remove(&self, shared: &Arc<Shared>) {
+    fn remove(&self, shared: &Arc<Shared>) {
         lock(&self.ring).remove(shared);
         let mut shard = self.shard(&shared.address);
         if shard.get(&shared.address).is_some_and(|m| Arc::ptr_eq(&m.shared, shared)) {
@@ -83,13 +112,13 @@ impl Residents {
         }
     }
 
-    /// Forgets a class whose supervisor ended, and its actors' processes with it.
-    pub fn forget_class(&self, class: &Class) {
+    /// Ends the processes of a class whose supervisor ended. Each keeps its address until it has
+    /// let go of the actor.
+    pub fn end_class(&self, class: &Class) {
         for mailbox in self.all() {
             if mailbox.shared.address.class == *class {
                 mailbox.shared.gate.close();
                 mailbox.process.kill();
-                self.remove(&mailbox.shared);
             }
         }
     }
@@ -121,6 +150,8 @@ impl Residents {
                 None => never(),
             };
             tokio::select! {
+                // A seat that comes in the last moment is still taken.
+                biased;
                 permit = &mut acquire => {
                     return match permit {
                         Ok(permit) => Ok(self.seat(permit)),

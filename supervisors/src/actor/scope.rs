@@ -125,23 +125,24 @@ impl ActorScope {
         database.meta(Meta::InitComponent).map_err(|fault| self.unusable(&fault))
     }
 
-    /// Remembers that `on-init` of `component` succeeded.
+    /// Remembers that `on-init` of `component` succeeded; of an actor it deleted nothing may stay.
     pub fn set_initialised_by(&self, component: &str) -> Result<(), StorageFault> {
-        match &mut self.lock().database {
+        let mut state = self.lock();
+        if matches!(state.delete, Delete::Done | Delete::Failed) {
+            return Ok(());
+        }
+        match &mut state.database {
             Some(database) => database.set_meta(Meta::InitComponent, component),
             None => self.databases.set_fileless_init(&self.address, component),
         }
     }
 
-    /// Ends `on-init`: what it left open is rolled back.
+    /// Ends `on-init`: what it left open is rolled back. The event's budgets run on.
     pub fn end_init(&self) -> Result<(), StorageFault> {
-        let mut state = self.lock();
-        let deadline = state.deadline;
-        if let Some(database) = &mut state.database {
-            database.end_event()?;
-            database.begin_event(deadline);
+        match &mut self.lock().database {
+            Some(database) => database.end_event().map(|_| ()),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Closes the database, if it is open.
@@ -177,7 +178,8 @@ impl ActorScope {
             }
             Delete::Failed => {
                 return Err(SqlError::NotAllowed(
-                    "the actor's delete failed in this event; only the delete may be retried".into(),
+                    "the actor's delete failed in this event; only the delete may be retried"
+                        .into(),
                 ));
             }
         }
@@ -250,7 +252,8 @@ impl EventScope for ActorScope {
         let mut state = self.lock();
         let result = if state.database.as_ref().is_some_and(|database| database.in_transaction()) {
             Err(SqlError::NotAllowed(
-                "the actor cannot be deleted inside a transaction; commit or roll back first".into(),
+                "the actor cannot be deleted inside a transaction; commit or roll back first"
+                    .into(),
             ))
         } else {
             match self.delete_now(&mut state) {

@@ -4,23 +4,37 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use ractor::{Actor as Process, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{
+    Actor as Process, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent,
+};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::restart::{Child, Decision, Exit, decide};
 use crate::actor::mailbox::Shared;
 use crate::actor::process::{ActorProcess, Arguments, ClassRuntime};
-use crate::actor::{Mailbox, Seat};
+use crate::actor::queue::{NotAdmitted, Permit};
+use crate::actor::{Mailbox, Residence, Seat};
 use crate::address::Address;
 use crate::event::{Reason, Refusal};
 use crate::limits::{FAILING_ADDRESSES_MAX, QUARANTINE_WINDOW};
+
+/// The answer to `StartActor`.
+pub enum Started {
+    /// The actor is in memory, with a place in its queue for who asked. Until that is used or given
+    /// back the actor is not idle: nobody evicts it before the event it was started for.
+    Here(Mailbox, Permit),
+    /// It is in memory, and its queue is full.
+    QueueFull,
+    /// Its last process is still leaving memory: wait until that is gone, and ask again.
+    Leaving(Arc<Shared>, Seat),
+}
 
 /// Asks for the mailbox of an address, and for a process behind it if there is none.
 pub struct StartActor {
     pub address: Address,
     pub seat: Seat,
-    pub reply: oneshot::Sender<Result<Mailbox, Refusal>>,
+    pub reply: oneshot::Sender<Result<Started, Refusal>>,
 }
 
 pub struct ClassSupervisor(pub Arc<ClassRuntime>);
@@ -28,8 +42,6 @@ pub struct ClassSupervisor(pub Arc<ClassRuntime>);
 #[derive(Default)]
 pub struct State {
     children: HashMap<ActorId, Arc<Shared>>,
-    /// Asked for while the address's last process was still closing.
-    waiting: HashMap<Address, Vec<StartActor>>,
     failing: HashMap<Address, Failures>,
 }
 
@@ -65,22 +77,22 @@ impl Process for ClassSupervisor {
 
     async fn handle_supervisor_evt(
         &self,
-        myself: ActorRef<StartActor>,
+        _myself: ActorRef<StartActor>,
         event: SupervisionEvent,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorTerminated(child, _, None) => {
-                self.ended(&myself, &child, Exit::Normal, state);
+                self.ended(&child, Exit::Normal, state);
             }
             SupervisionEvent::ActorTerminated(child, _, Some(reason)) => {
                 tracing::error!(process = "actor", %reason, "process was ended");
-                self.ended(&myself, &child, Exit::Abnormal, state);
+                self.ended(&child, Exit::Abnormal, state);
             }
             SupervisionEvent::ActorFailed(child, error) => {
                 let address = state.children.get(&child.get_id()).map(|s| s.address.to_string());
                 tracing::error!(actor = address, %error, "actor process failed");
-                self.ended(&myself, &child, Exit::Abnormal, state);
+                self.ended(&child, Exit::Abnormal, state);
             }
             _ => {}
         }
@@ -92,12 +104,11 @@ impl ClassSupervisor {
     fn start(&self, myself: &ActorRef<StartActor>, start: StartActor, state: &mut State) {
         let StartActor { address, seat, reply } = start;
         if let Some(mailbox) = self.0.residents.find(&address) {
-            if mailbox.shared.gate.is_open() {
-                let _ = reply.send(Ok(mailbox));
-            } else {
-                let start = StartActor { address: address.clone(), seat, reply };
-                state.waiting.entry(address).or_default().push(start);
-            }
+            let _ = reply.send(Ok(match mailbox.admit() {
+                Ok(place) => Started::Here(mailbox, place),
+                Err(NotAdmitted::Full) => Started::QueueFull,
+                Err(NotAdmitted::Closed) => Started::Leaving(mailbox.shared, seat),
+            }));
             return;
         }
         if let Some(refusal) = state.failing.get(&address).and_then(Failures::refusal) {
@@ -105,18 +116,23 @@ impl ClassSupervisor {
             return;
         }
         let shared = Shared::new(address);
+        let residence = Residence::new(Arc::clone(&shared), Arc::clone(&self.0.residents), seat);
         let spawned = ractor::ActorRuntime::spawn_linked_instant(
             None,
             ActorProcess(Arc::clone(&self.0)),
-            Arguments { shared: Arc::clone(&shared), seat },
+            Arguments { shared: Arc::clone(&shared), residence },
             myself.get_cell(),
         );
         let answer = match spawned {
             Ok((process, _joined)) => {
                 state.children.insert(process.get_id(), Arc::clone(&shared));
                 let mailbox = Mailbox { shared, process };
+                let place = mailbox.admit();
                 self.0.residents.insert(mailbox.clone());
-                Ok(mailbox)
+                place
+                    .map(|place| Started::Here(mailbox, place))
+                    // It has ended already.
+                    .map_err(|_| Refusal::not_run(Reason::Unavailable))
             }
             Err(error) => {
                 tracing::error!(actor = %shared.address, %error, "actor process did not start");
@@ -126,17 +142,10 @@ impl ClassSupervisor {
         let _ = reply.send(answer);
     }
 
-    /// A child is gone: frees its address, and starts who waited for that.
-    fn ended(
-        &self,
-        myself: &ActorRef<StartActor>,
-        child: &ActorCell,
-        exit: Exit,
-        state: &mut State,
-    ) {
+    /// A child ends. Its address is not free yet: it becomes so with the last of the process.
+    fn ended(&self, child: &ActorCell, exit: Exit, state: &mut State) {
         let Some(shared) = state.children.remove(&child.get_id()) else { return };
         shared.gate.close();
-        self.0.residents.remove(&shared);
         match exit {
             Exit::Normal => {
                 state.failing.remove(&shared.address);
@@ -145,9 +154,6 @@ impl ClassSupervisor {
                 self.0.metrics.process_exits.with_label_values(&["actor", "failed"]).inc();
                 state.note_failure(&shared.address);
             }
-        }
-        for start in state.waiting.remove(&shared.address).unwrap_or_default() {
-            self.start(myself, start, state);
         }
     }
 }

@@ -8,6 +8,8 @@ mod class_supervisor;
 mod directory;
 mod restart;
 mod root_supervisor;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,13 +21,13 @@ use tokio::time::{sleep, timeout};
 
 use crate::actor::mailbox::ActorMessage;
 use crate::actor::process::ClassRuntime;
-use crate::actor::queue::NotAdmitted;
+use crate::actor::queue::{NotAdmitted, Permit};
 use crate::actor::{Mailbox, Residents};
 use crate::address::{Address, Class};
 use crate::event::{Body, Event, Reason, Refusal, Reply, ReplyFrom, Ticket};
 use crate::metrics::Metrics;
 use crate::ports::{Databases, Guest};
-use class_supervisor::StartActor;
+use class_supervisor::{StartActor, Started};
 use directory::Directory;
 use root_supervisor::{RootSupervisor, StartClass};
 
@@ -109,38 +111,50 @@ impl Tree {
     async fn enqueue(&self, event: Event) -> Result<(), Refusal> {
         let Event { address, mut request, mut reply, mut ticket } = event;
         for _ in 0..ATTEMPTS {
-            let mailbox = match self.residents.find(&address) {
-                Some(mailbox) if mailbox.shared.gate.is_open() => mailbox,
-                _ => self.wake(&address).await?,
+            let (mailbox, place) = match self.residents.find(&address) {
+                Some(mailbox) => match mailbox.admit() {
+                    Ok(place) => (mailbox, place),
+                    Err(NotAdmitted::Full) => return Err(Refusal::not_run(Reason::QueueFull)),
+                    Err(NotAdmitted::Closed) => {
+                        mailbox.shared.gone().await;
+                        continue;
+                    }
+                },
+                None => self.wake(&address).await?,
             };
             if self.residents.is_stopping() {
                 return Err(Refusal::not_run(Reason::Stopping));
             }
-            match mailbox.send(request, reply, ticket) {
+            match mailbox.send(place, request, reply, ticket) {
                 Ok(()) => return Ok(()),
-                Err(returned) => match *returned {
-                    (.., NotAdmitted::Full) => return Err(Refusal::not_run(Reason::QueueFull)),
-                    (request_back, reply_back, ticket_back, NotAdmitted::Closed) => {
-                        (request, reply, ticket) = (request_back, reply_back, ticket_back);
-                    }
-                },
+                Err(returned) => (request, reply, ticket) = *returned,
             }
         }
         Err(Refusal::not_run(Reason::Unavailable))
     }
 
-    /// Makes an actor resident.
-    async fn wake(&self, address: &Address) -> Result<Mailbox, Refusal> {
+    /// Makes an actor resident, with a place in its queue.
+    async fn wake(&self, address: &Address) -> Result<(Mailbox, Permit), Refusal> {
         let supervisor = self.directory.get(&address.class).ok_or_else(|| {
             Refusal::not_run(Reason::NotFound)
                 .with_detail(format!("this node serves no class {:?}", address.class.as_str()))
         })?;
-        let seat = self.residents.reserve().await?;
-        let (reply, answer) = oneshot::channel();
-        let start = StartActor { address: address.clone(), seat, reply };
         let unavailable = || Refusal::not_run(Reason::Unavailable);
-        supervisor.send_message(start).map_err(|_| unavailable())?;
-        answer.await.map_err(|_| unavailable())?
+        let mut seat = self.residents.reserve().await?;
+        for _ in 0..ATTEMPTS {
+            let (reply, answer) = oneshot::channel();
+            let start = StartActor { address: address.clone(), seat, reply };
+            supervisor.send_message(start).map_err(|_| unavailable())?;
+            match answer.await.map_err(|_| unavailable())?? {
+                Started::Here(mailbox, place) => return Ok((mailbox, place)),
+                Started::QueueFull => return Err(Refusal::not_run(Reason::QueueFull)),
+                Started::Leaving(last, kept) => {
+                    last.gone().await;
+                    seat = kept;
+                }
+            }
+        }
+        Err(unavailable())
     }
 
     /// True once the tree has given up restarting: the node must stop.

@@ -43,7 +43,7 @@ impl Process for RootSupervisor {
     ) -> Result<State, ActorProcessingErr> {
         let mut state = State::default();
         for class in self.classes.keys() {
-            self.start_class(&myself, class, &mut state)?;
+            self.start_class(&myself, class, &mut state).await?;
         }
         Ok(state)
     }
@@ -54,7 +54,7 @@ impl Process for RootSupervisor {
         StartClass(class): StartClass,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
-        self.start_class(&myself, &class, state)
+        self.start_class(&myself, &class, state).await
     }
 
     async fn handle_supervisor_evt(
@@ -76,7 +76,7 @@ impl Process for RootSupervisor {
             return Ok(());
         }
         runtime.metrics.process_exits.with_label_values(&["class-supervisor", "failed"]).inc();
-        runtime.residents.forget_class(&class);
+        runtime.residents.end_class(&class);
         let now = Instant::now();
         state.restarts.push_back(now);
         state.restarts.retain(|at| now.duration_since(*at) < RESTART_WINDOW);
@@ -95,19 +95,20 @@ impl Process for RootSupervisor {
 }
 
 impl RootSupervisor {
-    fn start_class(
+    /// Waits until the supervisor has started: one that ended before that would go unnoticed.
+    async fn start_class(
         &self,
         myself: &ActorRef<StartClass>,
         class: &Class,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
-        let (supervisor, _joined): (ActorRef<StartActor>, _) =
-            ractor::ActorRuntime::spawn_linked_instant(
-                None,
-                ClassSupervisor(Arc::clone(&self.classes[class])),
-                (),
-                myself.get_cell(),
-            )?;
+        let (supervisor, _joined): (ActorRef<StartActor>, _) = ClassSupervisor::spawn_linked(
+            None,
+            ClassSupervisor(Arc::clone(&self.classes[class])),
+            (),
+            myself.get_cell(),
+        )
+        .await?;
         state.children.insert(supervisor.get_id(), class.clone());
         self.directory.set(class, supervisor);
         Ok(())

@@ -1,0 +1,278 @@
+//! Databases in memory. A statement is any text and adds a row of itself; `BEGIN`, `COMMIT`, `END`
+//! and `ROLLBACK` do what they say, and a query returns all rows.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::address::Address;
+use crate::ports::{
+    Database, Databases, Meta, OpenError, RowSet, SqlError, SqlValue, StorageFault,
+};
+
+/// An operation that can be made to fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fault {
+    Open,
+    /// Opening finds a file that is not this actor's.
+    Damaged,
+    Statement,
+    Sync,
+    EndEvent,
+    ReadMeta,
+    WriteMeta,
+    Remove,
+    Close,
+}
+
+#[derive(Default)]
+struct File {
+    rows: Vec<String>,
+    meta: HashMap<&'static str, String>,
+}
+
+#[derive(Default)]
+struct Disk {
+    files: HashMap<Address, File>,
+    fileless: HashMap<Address, String>,
+    open: HashMap<Address, usize>,
+    /// Times each operation still fails.
+    faults: HashMap<Fault, usize>,
+    broken_rules: Vec<String>,
+    opened: usize,
+    closed: usize,
+    removed: usize,
+    time_to_drop: Duration,
+}
+
+/// A node's databases. Clones are the same node's.
+#[derive(Clone, Default)]
+pub struct MemoryDatabases(Arc<Mutex<Disk>>);
+
+impl MemoryDatabases {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes the next `times` operations of this kind fail.
+    pub fn fail(&self, fault: Fault, times: usize) {
+        self.lock().faults.insert(fault, times);
+    }
+
+    /// A database then takes this long to let go of its file.
+    pub fn take_time_to_drop(&self, time: Duration) {
+        self.lock().time_to_drop = time;
+    }
+
+    /// What is committed.
+    pub fn rows(&self, address: &Address) -> Vec<String> {
+        self.lock().files.get(address).map(|file| file.rows.clone()).unwrap_or_default()
+    }
+
+    /// Which component the actor's own file says initialised it.
+    pub fn init_component(&self, address: &Address) -> Option<String> {
+        self.lock().files.get(address)?.meta.get(Meta::InitComponent.key()).cloned()
+    }
+
+    /// Databases open now.
+    pub fn open_now(&self) -> usize {
+        self.lock().open.values().sum()
+    }
+
+    /// Databases opened so far.
+    pub fn opened(&self) -> usize {
+        self.lock().opened
+    }
+
+    /// Databases closed in order so far; those merely dropped do not count.
+    pub fn closed(&self) -> usize {
+        self.lock().closed
+    }
+
+    /// Actors removed so far.
+    pub fn removed(&self) -> usize {
+        self.lock().removed
+    }
+
+    /// Fails if two databases of one address were ever open at once, or one was removed while it
+    /// was open.
+    pub fn assert_rules_kept(&self) {
+        let broken = self.lock().broken_rules.clone();
+        assert!(broken.is_empty(), "{broken:?}");
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Disk> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Disk {
+    fn check(&mut self, fault: Fault) -> Result<(), StorageFault> {
+        match self.faults.get_mut(&fault) {
+            Some(times) if *times > 0 => {
+                *times -= 1;
+                Err(StorageFault {
+                    operation: "testing",
+                    path: "memory".into(),
+                    cause: format!("{fault:?} was told to fail"),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Databases for MemoryDatabases {
+    fn has_file(&self, address: &Address) -> bool {
+        self.lock().files.contains_key(address)
+    }
+
+    fn open(&self, address: &Address) -> Result<Box<dyn Database>, OpenError> {
+        let mut disk = self.lock();
+        if let Err(fault) = disk.check(Fault::Damaged) {
+            return Err(OpenError::Damaged { path: fault.path, cause: fault.cause });
+        }
+        disk.check(Fault::Open)?;
+        let open = disk.open.entry(address.clone()).or_default();
+        *open += 1;
+        if *open > 1 {
+            disk.broken_rules.push(format!("{address} was opened while it was open"));
+        }
+        disk.opened += 1;
+        // A first file takes over what the index knew.
+        let known = disk.fileless.remove(address);
+        let file = disk.files.entry(address.clone()).or_default();
+        if let Some(component) = known {
+            file.meta.insert(Meta::InitComponent.key(), component);
+        }
+        Ok(Box::new(MemoryDatabase { node: self.clone(), address: address.clone(), pending: None }))
+    }
+
+    fn fileless_init(&self, address: &Address) -> Result<Option<String>, StorageFault> {
+        let mut disk = self.lock();
+        disk.check(Fault::ReadMeta)?;
+        Ok(disk.fileless.get(address).cloned())
+    }
+
+    fn set_fileless_init(&self, address: &Address, component: &str) -> Result<(), StorageFault> {
+        let mut disk = self.lock();
+        disk.check(Fault::WriteMeta)?;
+        disk.fileless.insert(address.clone(), component.to_owned());
+        Ok(())
+    }
+
+    fn remove(&self, address: &Address) -> Result<(), StorageFault> {
+        let mut disk = self.lock();
+        if disk.open.get(address).is_some_and(|open| *open > 0) {
+            disk.broken_rules.push(format!("{address} was removed while it was open"));
+        }
+        disk.check(Fault::Remove)?;
+        disk.files.remove(address);
+        disk.fileless.remove(address);
+        disk.removed += 1;
+        Ok(())
+    }
+}
+
+struct MemoryDatabase {
+    node: MemoryDatabases,
+    address: Address,
+    /// Rows of the open transaction.
+    pending: Option<Vec<String>>,
+}
+
+impl MemoryDatabase {
+    fn commit(&mut self) {
+        let pending = self.pending.take().unwrap_or_default();
+        let mut disk = self.node.lock();
+        disk.files.entry(self.address.clone()).or_default().rows.extend(pending);
+    }
+}
+
+impl Database for MemoryDatabase {
+    fn begin_event(&mut self, _deadline: Instant) {}
+
+    fn end_event(&mut self) -> Result<bool, StorageFault> {
+        self.node.lock().check(Fault::EndEvent)?;
+        Ok(self.pending.take().is_some())
+    }
+
+    fn exec(&mut self, sql: &str, _params: Vec<SqlValue>) -> Result<u64, SqlError> {
+        let checked = self.node.lock().check(Fault::Statement);
+        checked.map_err(|fault| SqlError::Internal(fault.to_string()))?;
+        match sql {
+            "BEGIN" => self.pending = Some(Vec::new()),
+            "COMMIT" | "END" => self.commit(),
+            "ROLLBACK" => self.pending = None,
+            row => match &mut self.pending {
+                Some(pending) => pending.push(row.to_owned()),
+                None => {
+                    self.pending = Some(vec![row.to_owned()]);
+                    self.commit();
+                }
+            },
+        }
+        Ok(1)
+    }
+
+    fn exec_before_sync(&mut self, sql: &str, params: Vec<SqlValue>) -> Result<u64, SqlError> {
+        if self.in_transaction() && !matches!(sql, "COMMIT" | "END") {
+            return Err(SqlError::NotAllowed("a transaction is open".into()));
+        }
+        self.exec(sql, params)
+    }
+
+    fn query(&mut self, _sql: &str, _params: Vec<SqlValue>) -> Result<RowSet, SqlError> {
+        let committed = self.node.rows(&self.address);
+        let rows = committed.into_iter().chain(self.pending.clone().unwrap_or_default());
+        Ok(RowSet {
+            columns: vec!["row".into()],
+            rows: rows.map(|row| vec![SqlValue::Text(row)]).collect(),
+        })
+    }
+
+    fn in_transaction(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    fn sync(&mut self) -> Result<(), StorageFault> {
+        self.node.lock().check(Fault::Sync)
+    }
+
+    fn meta(&mut self, key: Meta) -> Result<Option<String>, StorageFault> {
+        let mut disk = self.node.lock();
+        disk.check(Fault::ReadMeta)?;
+        Ok(disk.files.get(&self.address).and_then(|file| file.meta.get(key.key()).cloned()))
+    }
+
+    fn set_meta(&mut self, key: Meta, value: &str) -> Result<(), StorageFault> {
+        let mut disk = self.node.lock();
+        disk.check(Fault::WriteMeta)?;
+        let file = disk.files.entry(self.address.clone()).or_default();
+        file.meta.insert(key.key(), value.to_owned());
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> Result<(), StorageFault> {
+        let mut disk = self.node.lock();
+        disk.check(Fault::Close)?;
+        disk.closed += 1;
+        Ok(())
+    }
+}
+
+impl Drop for MemoryDatabase {
+    fn drop(&mut self) {
+        let time = self.node.lock().time_to_drop;
+        if !time.is_zero() {
+            // A real close blocks its thread, and that is what is wanted here.
+            #[allow(clippy::disallowed_methods)]
+            std::thread::sleep(time);
+        }
+        if let Some(open) = self.node.lock().open.get_mut(&self.address) {
+            *open -= 1;
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! A guest without code: the request's path is its script.
+//!
+//! Steps are separated by `;`, as in `/exec a;wait;trap`:
+//!
+//! | step | what the guest does |
+//! | --- | --- |
+//! | `exec S`, `durable S`, `query` | the storage call; its result is the next answer |
+//! | `delete`, `delete-durable` | deletes its actor |
+//! | `wait` | waits until the test calls `release` |
+//! | `answer` | answers with 200 and the last result, and goes on |
+//! | `silent` | ends without an answer |
+//! | `refuse`, `trap`, `spend` | fails, for each kind of `GuestFault` |
+//! | `panic` | panics, as a fault of the host would |
+//!
+//! A script that has not answered by its end answers then.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+use crate::address::Address;
+use crate::event::{Body, Reply};
+use crate::ports::{
+    EventScope, Guest, GuestCall, GuestFault, GuestFuture, Instance, RowSet, SqlError, SqlValue,
+};
+
+/// A handler that was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    pub address: Address,
+    /// The script; `init` for `on-init`.
+    pub script: String,
+    /// Which instance it ran in, counted from 1.
+    pub instance: u64,
+}
+
+#[derive(Default)]
+struct Record {
+    started: Vec<Started>,
+    running: HashMap<Address, usize>,
+    overlaps: usize,
+    init_script: String,
+}
+
+struct Stage {
+    component: String,
+    record: Mutex<Record>,
+    released: Semaphore,
+    waiting: AtomicUsize,
+    instances: AtomicU64,
+    alive: AtomicUsize,
+    inits_to_fail: AtomicUsize,
+    instantiations_to_fail: AtomicUsize,
+    worn_after_each: AtomicUsize,
+}
+
+/// Clones are the same component.
+#[derive(Clone)]
+pub struct ScriptedGuest(Arc<Stage>);
+
+impl ScriptedGuest {
+    pub fn new(component: &str) -> Self {
+        Self(Arc::new(Stage {
+            component: component.to_owned(),
+            record: Mutex::default(),
+            released: Semaphore::new(0),
+            waiting: AtomicUsize::new(0),
+            instances: AtomicU64::new(0),
+            alive: AtomicUsize::new(0),
+            inits_to_fail: AtomicUsize::new(0),
+            instantiations_to_fail: AtomicUsize::new(0),
+            worn_after_each: AtomicUsize::new(0),
+        }))
+    }
+
+    /// Lets one `wait`, now or later, go on.
+    pub fn release(&self, waits: usize) {
+        self.0.released.add_permits(waits);
+    }
+
+    /// Handlers that are in a `wait` now.
+    pub fn waiting(&self) -> usize {
+        self.0.waiting.load(Ordering::SeqCst)
+    }
+
+    /// What `on-init` does from now on.
+    pub fn set_init(&self, script: &str) {
+        self.0.lock().init_script = script.to_owned();
+    }
+
+    pub fn fail_inits(&self, times: usize) {
+        self.0.inits_to_fail.store(times, Ordering::SeqCst);
+    }
+
+    pub fn fail_instantiations(&self, times: usize) {
+        self.0.instantiations_to_fail.store(times, Ordering::SeqCst);
+    }
+
+    /// The next `times` times an instance is asked, it is worn.
+    pub fn wear(&self, times: usize) {
+        self.0.worn_after_each.store(times, Ordering::SeqCst);
+    }
+
+    /// Instances in memory now.
+    pub fn alive(&self) -> usize {
+        self.0.alive.load(Ordering::SeqCst)
+    }
+
+    /// Every handler started so far, in order.
+    pub fn started(&self) -> Vec<Started> {
+        self.0.lock().started.clone()
+    }
+
+    /// The scripts started at `address` so far, `on-init` among them.
+    pub fn scripts(&self, address: &Address) -> Vec<String> {
+        let started = self.started().into_iter();
+        started.filter(|s| s.address == *address).map(|s| s.script).collect()
+    }
+
+    /// Fails if two handlers of one actor ever ran at once.
+    pub fn assert_one_at_a_time(&self) {
+        assert_eq!(self.0.lock().overlaps, 0, "two handlers of one actor ran at once");
+    }
+}
+
+impl Stage {
+    fn lock(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn take_one(left: &AtomicUsize) -> bool {
+    left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+}
+
+impl Guest for ScriptedGuest {
+    fn component(&self) -> &str {
+        &self.0.component
+    }
+
+    fn instantiate(&self, scope: Arc<dyn EventScope>) -> GuestFuture<'_, Box<dyn Instance>> {
+        Box::pin(async move {
+            if take_one(&self.0.instantiations_to_fail) {
+                return Err(GuestFault::NotInstantiated("told to fail".into()));
+            }
+            let number = self.0.instances.fetch_add(1, Ordering::SeqCst) + 1;
+            self.0.alive.fetch_add(1, Ordering::SeqCst);
+            let stage = Arc::clone(&self.0);
+            Ok(Box::new(ScriptedInstance { stage, scope, number }) as Box<dyn Instance>)
+        })
+    }
+}
+
+struct ScriptedInstance {
+    stage: Arc<Stage>,
+    scope: Arc<dyn EventScope>,
+    number: u64,
+}
+
+impl Drop for ScriptedInstance {
+    fn drop(&mut self) {
+        self.stage.alive.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Instance for ScriptedInstance {
+    fn run<'a>(&'a mut self, call: GuestCall<'a>, deadline: Instant) -> GuestFuture<'a, ()> {
+        Box::pin(async move {
+            let (script, reply) = match call {
+                GuestCall::Init => ("init".to_owned(), None),
+                GuestCall::Request { request, reply } => (request.head.path, Some(reply)),
+            };
+            let _running = Running::start(&self.stage, self.scope.address(), &script, self.number);
+            let mut result = String::new();
+            let Some(reply) = reply else {
+                let init = self.stage.lock().init_script.clone();
+                for step in init.split(';') {
+                    self.step(step, deadline, &mut result).await?;
+                }
+                return match take_one(&self.stage.inits_to_fail) {
+                    true => Err(GuestFault::Refused("told to fail".into())),
+                    false => Ok(()),
+                };
+            };
+            for step in script.trim_start_matches('/').split(';') {
+                match step {
+                    "answer" => {
+                        reply.send(Ok(answer(&result)));
+                    }
+                    "silent" => return Err(GuestFault::NoResponse),
+                    _ => self.step(step, deadline, &mut result).await?,
+                }
+            }
+            if !reply.is_answered() {
+                reply.send(Ok(answer(&result)));
+            }
+            Ok(())
+        })
+    }
+
+    fn is_worn(&mut self) -> bool {
+        take_one(&self.stage.worn_after_each)
+    }
+}
+
+impl ScriptedInstance {
+    async fn step(
+        &self,
+        step: &str,
+        deadline: Instant,
+        result: &mut String,
+    ) -> Result<(), GuestFault> {
+        let (word, text) = step.split_once(' ').unwrap_or((step, ""));
+        match word {
+            "exec" => *result = changed(self.scope.exec(text, Vec::new())),
+            "durable" => *result = changed(self.scope.exec_durable(text, Vec::new()).await),
+            "query" => *result = rows(self.scope.query(text, Vec::new())),
+            "delete" => self.scope.delete_self(),
+            "delete-durable" => {
+                *result = match self.scope.delete_self_durable().await {
+                    Ok(()) => "deleted".into(),
+                    Err(error) => error.to_string(),
+                }
+            }
+            "wait" => {
+                let _waiting = Waiting::new(&self.stage.waiting);
+                match timeout_at(deadline, self.stage.released.acquire()).await {
+                    Ok(permit) => permit.expect("never closed").forget(),
+                    Err(_) => return Err(GuestFault::WallExceeded),
+                }
+            }
+            "refuse" => return Err(GuestFault::Refused("as asked".into())),
+            "trap" => return Err(GuestFault::Trapped("as asked".into())),
+            "spend" => return Err(GuestFault::CpuExceeded),
+            "panic" => panic!("as asked"),
+            // Anything else only names the event.
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn changed(result: Result<u64, SqlError>) -> String {
+    result.map_or_else(|error| error.to_string(), |rows| rows.to_string())
+}
+
+fn rows(result: Result<RowSet, SqlError>) -> String {
+    let set = match result {
+        Ok(set) => set,
+        Err(error) => return error.to_string(),
+    };
+    let texts = set.rows.into_iter().flatten().map(|value| match value {
+        SqlValue::Text(text) => text,
+        other => format!("{other:?}"),
+    });
+    texts.collect::<Vec<_>>().join(",")
+}
+
+fn answer(result: &str) -> Reply {
+    Reply {
+        status: 200,
+        headers: Vec::new(),
+        body: Body::Whole(Bytes::copy_from_slice(result.as_bytes())),
+    }
+}
+
+/// A handler from its start to its end, however it ends.
+struct Running<'a> {
+    stage: &'a Stage,
+    address: Address,
+}
+
+impl<'a> Running<'a> {
+    fn start(stage: &'a Stage, address: &Address, script: &str, instance: u64) -> Self {
+        let mut record = stage.lock();
+        record.started.push(Started {
+            address: address.clone(),
+            script: script.to_owned(),
+            instance,
+        });
+        let running = record.running.entry(address.clone()).or_default();
+        *running += 1;
+        if *running > 1 {
+            record.overlaps += 1;
+        }
+        Self { stage, address: address.clone() }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if let Some(running) = self.stage.lock().running.get_mut(&self.address) {
+            *running -= 1;
+        }
+    }
+}
+
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::SeqCst);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}

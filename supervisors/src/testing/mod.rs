@@ -1,0 +1,8 @@
+//! Ports with no outside world behind them: a guest that does what its request says, and databases
+//! in memory that notice when a rule about them is broken.
+
+mod databases;
+mod guest;
+
+pub use databases::{Fault, MemoryDatabases};
+pub use guest::{ScriptedGuest, Started};
