@@ -34,7 +34,9 @@ pub fn run(args: Args) -> Result<()> {
         println!("Try it:      curl {url}/");
         println!("Add to it:   curl -X POST '{url}/add?n=5'");
         println!("Its past:    curl {url}/history");
-        println!("Each name is its own actor, with its own database: replace \"demo\" by any name.");
+        println!(
+            "Each name is its own actor, with its own database: replace \"demo\" by any name."
+        );
         println!("The data lies in {}", started.data_dir.display());
         println!("Ctrl-C stops.");
     })

@@ -36,10 +36,8 @@ pub struct ServeTable {
 
 /// Reads the text of the settings file at `path`, which its relative components stand beside.
 pub fn parse(text: &str, path: &Path) -> Result<ConfigFile, ConfigError> {
-    let mut file: ConfigFile = toml::from_str(text).map_err(|error| ConfigError::Wrong {
-        path: path.to_owned(),
-        cause: error.to_string(),
-    })?;
+    let mut file: ConfigFile = toml::from_str(text)
+        .map_err(|error| ConfigError::Wrong { path: path.to_owned(), cause: error.to_string() })?;
     let folder = path.parent().unwrap_or(Path::new(""));
     for component in file.actors.values_mut() {
         *component = folder.join(&*component);

@@ -12,23 +12,16 @@ use super::{ActorArg, ConfigError, DEFAULT_DATA_DIR, DEFAULT_LISTEN, ServeArgs, 
 const MIB: u64 = 1024 * 1024;
 const MEMORY_MIB_MAX: u64 = 4096;
 
-pub fn merge(
-    args: ServeArgs,
-    file: ConfigFile,
-    path: &Path,
-) -> Result<ServeConfig, ConfigError> {
+pub fn merge(args: ServeArgs, file: ConfigFile, path: &Path) -> Result<ServeConfig, ConfigError> {
     let actors = actors(args.actors, file.actors, path)?;
     let (common, limits_given, table) = (args.common, args.limits, file.serve);
-    let milliseconds = |flag, given: Option<u64>, filed: Option<u64>, default: Duration| {
-        match given.or(filed) {
-            Some(0) => Err(ConfigError::OutOfRange {
-                flag,
-                given: 0,
-                expected: "it must be at least 1",
-            }),
+    let milliseconds =
+        |flag, given: Option<u64>, filed: Option<u64>, default: Duration| match given.or(filed) {
+            Some(0) => {
+                Err(ConfigError::OutOfRange { flag, given: 0, expected: "it must be at least 1" })
+            }
             given => Ok(given.map_or(default, Duration::from_millis)),
-        }
-    };
+        };
     let memory_mib = limits_given.memory_mb.or(table.memory_mb);
     if let Some(given) = memory_mib
         && !(1..=MEMORY_MIB_MAX).contains(&given)
@@ -79,8 +72,7 @@ pub fn merge(
             table.sql_cpu_budget_ms,
             limits::SQL_CPU_BUDGET,
         )?,
-        memory_bytes_max: memory_mib
-            .map_or(limits::GUEST_MEMORY_BYTES, |mib| (mib * MIB) as usize),
+        memory_bytes_max: memory_mib.map_or(limits::GUEST_MEMORY_BYTES, |mib| (mib * MIB) as usize),
         shutdown_grace: seconds(
             limits_given.shutdown_grace_secs,
             table.shutdown_grace_secs,

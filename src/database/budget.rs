@@ -10,14 +10,11 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ffi};
 use rustix::time::{ClockId, clock_gettime};
+use wasmkeep_supervisors::limits::EVENT_SQL_MEMORY_BYTES_MAX;
 use wasmkeep_supervisors::ports::SqlError;
 
 use super::connection::PAGE_BYTES;
 use super::files::DatabaseConfig;
-
-/// Memory that SQLite may use for the statements of one event: sorts, materialised subqueries,
-/// savepoints, values on their way.
-pub const EVENT_MEMORY_BYTES_MAX: i64 = 128 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
@@ -66,7 +63,7 @@ impl Budget {
             deadline: Cell::new(None),
             cpu_used: Cell::new(Duration::ZERO),
             pages_at_start: Cell::new(0),
-            memory_left: Cell::new(EVENT_MEMORY_BYTES_MAX),
+            memory_left: Cell::new(EVENT_SQL_MEMORY_BYTES_MAX),
             cpu_spent: Cell::new(false),
             writes_spent: Cell::new(false),
             running: Cell::new(None),
@@ -79,7 +76,7 @@ impl Budget {
         self.deadline.set(Some(deadline));
         self.cpu_used.set(Duration::ZERO);
         self.pages_at_start.set(self.pages_written());
-        self.memory_left.set(EVENT_MEMORY_BYTES_MAX);
+        self.memory_left.set(EVENT_SQL_MEMORY_BYTES_MAX);
         self.cpu_spent.set(false);
         self.writes_spent.set(false);
     }
@@ -128,7 +125,7 @@ impl Budget {
     }
 
     pub fn set_memory_left(&self, left: i64) {
-        self.memory_left.set(left.min(EVENT_MEMORY_BYTES_MAX));
+        self.memory_left.set(left.min(EVENT_SQL_MEMORY_BYTES_MAX));
     }
 
     /// Why SQLite interrupted the last statement.
@@ -170,7 +167,7 @@ impl Budget {
             ),
             Limit::Memory => format!(
                 "the SQL of one event may use {} of memory",
-                mib(EVENT_MEMORY_BYTES_MAX.unsigned_abs())
+                mib(EVENT_SQL_MEMORY_BYTES_MAX.unsigned_abs())
             ),
         })
     }

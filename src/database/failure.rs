@@ -101,6 +101,11 @@ fn constraint_kind(code: i32) -> ConstraintKind {
     }
 }
 
+/// Whether the same may work once there is room.
+pub(super) fn is_disk_full(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DiskFull)
+}
+
 /// Whether the bytes of the file are at fault, so that opening it again will not help.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))

@@ -14,6 +14,7 @@ use wasmkeep_supervisors::address::{Address, App};
 use wasmkeep_supervisors::ports::StorageFault;
 
 use super::connection::{connect, to_wal};
+use super::failure::is_disk_full;
 use super::off_runtime::off_runtime;
 use super::sync::{self, File};
 
@@ -100,8 +101,11 @@ impl Index {
             return Ok(());
         }
         let mut open = self.lock();
-        let synced = off_runtime(|| open.sync());
-        synced.map_err(|cause| self.give_up(&mut open, "sync", cause))
+        off_runtime(|| open.sync()).map_err(|cause| {
+            let fault = self.fault("sync", cause);
+            open.given_up = Some(fault.clone());
+            fault
+        })
     }
 
     fn with<T>(
@@ -113,12 +117,17 @@ impl Index {
         if let Some(fault) = &open.given_up {
             return Err(fault.clone());
         }
-        work(&mut open).map_err(|error| self.give_up(&mut open, operation, error.to_string()))
+        work(&mut open).map_err(|error| {
+            let fault = self.fault(operation, error.to_string());
+            if !is_disk_full(&error) {
+                open.given_up = Some(fault.clone());
+            }
+            fault
+        })
     }
 
-    fn give_up(&self, open: &mut Open, operation: &'static str, cause: String) -> StorageFault {
-        let fault = StorageFault { operation, path: self.path.display().to_string(), cause };
-        open.given_up.get_or_insert(fault).clone()
+    fn fault(&self, operation: &'static str, cause: String) -> StorageFault {
+        StorageFault { operation, path: self.path.display().to_string(), cause }
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -132,9 +141,13 @@ impl Open {
         self.writes += 1;
         if self.writes >= WRITES_BETWEEN_CHECKPOINTS {
             self.writes = 0;
-            off_runtime(|| {
-                self.connection.wal_checkpoint_v2(Some(c"main"), CheckpointMode::PASSIVE)
-            })?;
+            let main = Some(c"main");
+            let moved =
+                off_runtime(|| self.connection.wal_checkpoint_v2(main, CheckpointMode::PASSIVE));
+            // Without room the rows stay in the WAL.
+            return moved
+                .map(drop)
+                .or_else(|error| is_disk_full(&error).then_some(()).ok_or(error));
         }
         Ok(())
     }

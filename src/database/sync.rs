@@ -16,6 +16,7 @@ use rusqlite::{Connection, ffi};
 use wasmkeep_supervisors::ports::StorageFault;
 
 use super::connection::LocalDatabase;
+use super::failure::is_disk_full;
 use super::off_runtime::{off_runtime, off_runtime_if};
 
 /// A WAL of so many pages (4 MiB) is moved into the database at the end of the event.
@@ -81,12 +82,15 @@ impl LocalDatabase {
 
     /// Moves the whole WAL into the database file, both synced, and empties it.
     fn checkpoint(&mut self) -> Result<(), StorageFault> {
-        let moved = self.hooks.as_host(|| checkpoint(&self.connection));
-        if let Err(error) = moved {
-            let fault = self.fault("checkpoint", error);
-            return Err(self.give_up(fault));
+        match self.hooks.as_host(|| checkpoint(&self.connection)) {
+            Ok(()) => self.hooks.wal_frames.set(0),
+            // The pages stay in the WAL until there is room; nothing is lost by that.
+            Err(error) if is_disk_full(&error) => return Ok(()),
+            Err(error) => {
+                let fault = self.fault("checkpoint", error);
+                return Err(self.give_up(fault));
+            }
         }
-        self.hooks.wal_frames.set(0);
         // The directories may still be unsynced, so `file_is_durable` stays.
         if self.file_is_durable {
             self.hooks.unsynced.set(false);

@@ -115,9 +115,7 @@ async fn drain(mut payload: Payload, mut total: usize) {
     .await;
 }
 
-async fn next(
-    payload: &mut Payload,
-) -> Option<Result<Bytes, actix_web::error::PayloadError>> {
+async fn next(payload: &mut Payload) -> Option<Result<Bytes, actix_web::error::PayloadError>> {
     std::future::poll_fn(|context| Pin::new(&mut *payload).poll_next(context)).await
 }
 

@@ -49,11 +49,7 @@ pub struct Edge {
 }
 
 impl Edge {
-    pub fn start(
-        address: SocketAddr,
-        workers: usize,
-        state: EdgeState,
-    ) -> Result<Self, EdgeError> {
+    pub fn start(address: SocketAddr, workers: usize, state: EdgeState) -> Result<Self, EdgeError> {
         let (started, bound) = std::sync::mpsc::channel();
         // The server is made on its thread: what a worker builds its app from cannot move.
         let thread = std::thread::Builder::new()

@@ -106,10 +106,7 @@ impl Components {
     ) -> Result<Component, ComponentError> {
         tracing::info!(component = %origin.display(), bytes = bytes.len(), "compiling");
         let component = Component::from_binary(&self.engine, bytes).map_err(|error| {
-            ComponentError::NotAComponent {
-                path: origin.to_owned(),
-                cause: format!("{error:#}"),
-            }
+            ComponentError::NotAComponent { path: origin.to_owned(), cause: format!("{error:#}") }
         })?;
         // Not being able to cache costs the next start some time, nothing else.
         match component.serialize() {

@@ -106,9 +106,6 @@ fn wasmtime_config(config: &EngineConfig) -> Config {
 
 impl Default for EngineConfig {
     fn default() -> Self {
-        Self {
-            instances_max: limits::INSTANCES_MAX,
-            memory_bytes_max: limits::GUEST_MEMORY_BYTES,
-        }
+        Self { instances_max: limits::INSTANCES_MAX, memory_bytes_max: limits::GUEST_MEMORY_BYTES }
     }
 }

@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout_at};
-use wasmkeep_supervisors::event::{Refusal, Reason, ReplyTo, Request};
+use wasmkeep_supervisors::event::{Reason, Refusal, ReplyTo, Request};
 use wasmkeep_supervisors::ports::{GuestCall, GuestFault, GuestFuture, Instance};
 use wasmkeep_wit::actor::{Actor, ActorPre};
 use wasmtime::{CallHook, Store, Trap, UpdateDeadline};
@@ -78,7 +78,8 @@ impl GuestInstance {
         let request = match request_in(request) {
             Ok(request) => request,
             Err(error) => {
-                reply.send(Err(Refusal::not_run(Reason::BadRequest).with_detail(error.to_string())));
+                reply
+                    .send(Err(Refusal::not_run(Reason::BadRequest).with_detail(error.to_string())));
                 return Ok(());
             }
         };
@@ -158,9 +159,7 @@ impl GuestInstance {
         // The chain, without this server's own frames, which a backtrace of the error would hold.
         let stack = error.chain().map(|cause| cause.to_string()).collect::<Vec<_>>().join("; ");
         self.store.data().scope.log(&stack, true);
-        GuestFault::Trapped(
-            trap.map_or_else(|| "a host call ended it".to_owned(), Trap::to_string),
-        )
+        GuestFault::Trapped(trap.map_or_else(|| "a host call ended it".to_owned(), Trap::to_string))
     }
 }
 

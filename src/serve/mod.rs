@@ -41,7 +41,11 @@ pub struct Started<'a> {
 }
 
 /// Runs a node until it is told to stop.
-pub fn run(config: &ServeConfig, source: &Source<'_>, tell: impl FnOnce(&Started<'_>)) -> Result<()> {
+pub fn run(
+    config: &ServeConfig,
+    source: &Source<'_>,
+    tell: impl FnOnce(&Started<'_>),
+) -> Result<()> {
     let data_dir = Arc::new(DataDir::open(&config.data_dir)?);
     let instances_max = limits::instances(config.instances_max)?;
     let engine = GuestEngine::start(&EngineConfig {

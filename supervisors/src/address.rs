@@ -287,10 +287,7 @@ mod tests {
         let ok = |class: &str, name: &str, path: &str| {
             Ok((class.to_owned(), name.to_owned(), path.to_owned()))
         };
-        assert_eq!(
-            target("chat/lobby/history?limit=20"),
-            ok("chat", "lobby", "/history?limit=20")
-        );
+        assert_eq!(target("chat/lobby/history?limit=20"), ok("chat", "lobby", "/history?limit=20"));
         assert_eq!(target("chat/lobby"), ok("chat", "lobby", "/"));
         assert_eq!(target("chat/lobby?x=/y"), ok("chat", "lobby", "/?x=/y"));
         assert_eq!(target("chat/lobby//a/../b%2Fc"), ok("chat", "lobby", "//a/../b%2Fc"));
@@ -309,7 +306,10 @@ mod tests {
         assert_eq!(target("chat/"), Err(AddressError::Incomplete("the name")));
         assert_eq!(target("chat//x"), Err(AddressError::Incomplete("the name")));
         assert_eq!(target(""), Err(AddressError::Incomplete("the class")));
-        assert_eq!(target(&format!("chat/{}", "n".repeat(257))), Err(AddressError::NameTooLong(257)));
+        assert_eq!(
+            target(&format!("chat/{}", "n".repeat(257))),
+            Err(AddressError::NameTooLong(257))
+        );
         assert!(matches!(target("Chat/x"), Err(AddressError::Identifier { .. })));
         assert!(matches!(target("c%68at/x"), Err(AddressError::Identifier { .. })));
     }

@@ -252,7 +252,9 @@ impl Reason {
             Reason::Stopping => "this node is stopping; retry",
             Reason::Unavailable => "the actor stopped before this event started; retry",
             Reason::Quarantined => "this actor failed repeatedly and is left alone for now; retry",
-            Reason::InitFailed => "the actor's on-init failed; it is tried again with the next event",
+            Reason::InitFailed => {
+                "the actor's on-init failed; it is tried again with the next event"
+            }
             Reason::NoResponse => "the actor's handler returned without a response",
             Reason::Trapped => "the actor's code trapped",
             Reason::CpuExceeded => "the event used more CPU than --cpu-budget-ms allows",

@@ -47,6 +47,10 @@ pub const RESULT_BYTES_MAX: usize = 16 * MIB;
 /// Bytes one event may write to its database, counting every rewrite of a page.
 pub const EVENT_WRITTEN_BYTES_MAX: usize = 256 * MIB;
 
+/// Memory that SQLite may use for the statements of one event: sorts, materialised subqueries,
+/// savepoints, values on their way.
+pub const EVENT_SQL_MEMORY_BYTES_MAX: i64 = 128 * MIB as i64;
+
 /// Text of one SQL statement.
 pub const STATEMENT_BYTES_MAX: usize = MIB;
 

@@ -119,4 +119,25 @@ fn costs() {
     print("index: set", set);
     print("index: get", get);
     print("remove, durable, without a file", remove);
+    let before = (resident_kib(), descriptors());
+    let open: Vec<_> = (0..count)
+        .map(|n| {
+            let mut database = node.open(&format!("a{n}"));
+            database.rows("SELECT v FROM t WHERE k = 'a'");
+            database
+        })
+        .collect();
+    let (kib, files) = (resident_kib() - before.0, descriptors() - before.1);
+    println!("{} open: {} KiB and {} descriptors each", count, kib / count, files / count);
+    drop(open);
+}
+
+fn resident_kib() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a size");
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
+}
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("Linux").count()
 }

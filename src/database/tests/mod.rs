@@ -19,7 +19,9 @@ mod durability;
 mod files;
 mod functions;
 mod sandbox;
+mod settings;
 mod statements;
+mod workload;
 
 /// A data directory that goes with the test.
 struct Node {

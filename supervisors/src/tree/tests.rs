@@ -200,6 +200,7 @@ async fn events_of_an_actor_never_overlap_on_several_threads() {
 
 #[tokio::test(start_paused = true)]
 async fn the_queue_takes_1024_and_loses_none() {
+    assert_eq!(QUEUE_EVENTS_MAX, 1024);
     let node = Node::start().await;
     let first = node.busy("a/x").await;
     let sent: Vec<_> = (0..QUEUE_EVENTS_MAX).map(|_| node.send("a/x", "/exec a")).collect();
@@ -605,7 +606,7 @@ async fn a_class_supervisor_that_keeps_ending_ends_the_node() {
         assert!(!*given_up.borrow());
     }
     node.kill_class("a");
-    given_up.changed().await.unwrap();
+    timeout(WALL_BUDGET, given_up.changed()).await.unwrap().unwrap();
     assert!(*given_up.borrow());
     // What still runs may end: the node stops in order.
     assert_eq!(node.ask("b/x", "/").await, ok(""));
