@@ -311,6 +311,19 @@ fn a_response_that_fails_after_its_head_is_seen_as_truncated() {
 }
 
 #[test]
+fn a_trap_after_the_head_went_out_cuts_the_connection() {
+    let node = Node::probe().start();
+    let mut client = node.raw();
+    client.send("GET /actor/probe/a/stream-trap?ms=300 HTTP/1.1\r\nhost: test\r\n\r\n");
+    let head = client.head().expect("the head went out before the trap");
+    assert_eq!(head.status, 200);
+    let rest = client.rest();
+    assert!(rest.windows(5).any(|piece| piece == b"chunk"), "{rest:?}");
+    assert!(!rest.ends_with(b"0\r\n\r\n"), "the body looks whole: {rest:?}");
+    assert_eq!(node.actor("probe/a").get("/hello").text(), "hello");
+}
+
+#[test]
 fn each_failure_names_its_reason_and_that_the_event_ran() {
     let node = Node::probe().start();
     let actor = node.actor("probe/a");

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use actix_web::HttpRequest;
-use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use actix_web::http::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use actix_web::web::Payload;
 use bytes::{Bytes, BytesMut};
 use futures_core::Stream;
@@ -63,7 +63,9 @@ pub async fn take(
         forward(payload, arrived.freeze(), pieces).await;
         let _ = done.send(());
     });
-    Ok((Body::Stream(Box::pin(Arriving(arriving))), Some(read_out)))
+    // Who asked whether to send at all may never send: nothing waits for that body.
+    let waits = !request.headers().contains_key(EXPECT);
+    Ok((Body::Stream(Box::pin(Arriving(arriving))), waits.then_some(read_out)))
 }
 
 /// Feeds the guest, and reads out what it does not want, so that the client can read its answer.

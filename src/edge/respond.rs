@@ -65,6 +65,9 @@ fn body(
             response.no_chunking(length);
             response.body(SizedStream::new(length, Nothing))
         }
+        (Body::Stream(_), None) if *method == Method::HEAD => {
+            response.body(BodyStream::new(Nothing))
+        }
         (Body::Empty, _) => response.body(Bytes::new()),
         (Body::Whole(bytes), _) => response.body(bytes),
         (Body::Stream(pieces), Some(length)) => {

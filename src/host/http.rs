@@ -118,8 +118,8 @@ pub fn streamed_reply(response: GuestResponse) -> (Reply, HandlerEnd) {
     (reply(&head, Body::Stream(Box::pin(body))), ended)
 }
 
-/// A reply of a handler that has returned: its body is there already, whole or not.
-pub fn finished_reply(response: GuestResponse) -> Reply {
+/// A reply of a handler that has returned: its body is there already. None when it is not whole.
+pub fn finished_reply(response: GuestResponse) -> Option<Reply> {
     let (head, body) = response.into_parts();
     let mut body = ReplyBody { body: Some(body), handler: Handler::Returned };
     let mut pieces = Vec::new();
@@ -127,15 +127,8 @@ pub fn finished_reply(response: GuestResponse) -> Reply {
     loop {
         match Pin::new(&mut body).poll_next(&mut context) {
             Poll::Ready(Some(Ok(piece))) => pieces.push(piece),
-            Poll::Ready(None) => return reply(&head, whole(pieces)),
-            failed => {
-                let failed = match failed {
-                    Poll::Ready(Some(Err(error))) => error,
-                    _ => BodyError::EventFailed,
-                };
-                let pieces = pieces.into_iter().map(Ok).chain([Err(failed)]);
-                return reply(&head, Body::Stream(Box::pin(Pieces(pieces.collect()))));
-            }
+            Poll::Ready(None) => return Some(reply(&head, whole(pieces))),
+            Poll::Ready(Some(Err(_))) | Poll::Pending => return None,
         }
     }
 }
@@ -225,19 +218,5 @@ impl Stream for ReplyBody {
                 },
             }
         }
-    }
-}
-
-/// Pieces that are there already.
-struct Pieces(std::collections::VecDeque<Result<Bytes, BodyError>>);
-
-impl Stream for Pieces {
-    type Item = Result<Bytes, BodyError>;
-
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        _context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, BodyError>>> {
-        Poll::Ready(self.0.pop_front())
     }
 }

@@ -20,6 +20,9 @@ const HOST_OBJECTS_KEPT_MAX: usize = 512;
 /// Ticks until a guest that runs on is looked at: the first may come at once.
 const FIRST_LOOK_TICKS: u64 = 2;
 
+const UNFINISHED: &str =
+    "the handler returned before it had written the body that its response's head announced";
+
 pub struct GuestInstance {
     store: Store<HostState>,
     actor: Actor,
@@ -116,10 +119,13 @@ impl GuestInstance {
             return Ok(());
         }
         match head.try_recv() {
-            Ok(Ok(response)) => {
-                reply.send(Ok(finished_reply(response)));
-                Ok(())
-            }
+            Ok(Ok(response)) => match finished_reply(response) {
+                Some(answer) => {
+                    reply.send(Ok(answer));
+                    Ok(())
+                }
+                None => Err(GuestFault::Refused(UNFINISHED.into())),
+            },
             Ok(Err(code)) => Err(GuestFault::Refused(described(&code))),
             Err(_) => Err(GuestFault::NoResponse),
         }

@@ -11,9 +11,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+#[cfg(test)]
+use clock::Instant;
+#[cfg(not(test))]
+use std::time::Instant;
 
 /// Whose code runs now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,7 +56,7 @@ impl Meter {
         let mut reading = self.lock();
         if reading.runs == Runs::Guest {
             reading.runs = Runs::Host;
-            reading.host_since = Some(Instant::now());
+            reading.host_since = Some(clock::now());
         }
     }
 
@@ -66,14 +69,14 @@ impl Meter {
 
     /// CPU charged so far; asked from inside a poll.
     pub fn used(&self) -> Duration {
-        self.lock().used_until(thread_cpu())
+        self.lock().used_until(clock::thread_cpu())
     }
 
     /// Runs a host call that may wait: the wait is not guest time, but no CPU of the host's either.
     pub fn waits<T>(&self, call: impl FnOnce() -> T) -> T {
-        let (began, cpu) = (Instant::now(), thread_cpu());
+        let (began, cpu) = (clock::now(), clock::thread_cpu());
         let result = call();
-        let waited = began.elapsed().saturating_sub(thread_cpu().saturating_sub(cpu));
+        let waited = clock::since(began).saturating_sub(clock::thread_cpu().saturating_sub(cpu));
         let mut reading = self.lock();
         reading.waited += waited;
         result
@@ -86,16 +89,16 @@ impl Meter {
 
     fn begin_poll(&self) {
         let mut reading = self.lock();
-        reading.poll_began = Some(thread_cpu());
+        reading.poll_began = Some(clock::thread_cpu());
         reading.hosted = Duration::ZERO;
         reading.waited = Duration::ZERO;
-        reading.host_since = (reading.runs == Runs::Host).then(Instant::now);
+        reading.host_since = (reading.runs == Runs::Host).then(clock::now);
     }
 
     fn end_poll(&self) {
         let mut reading = self.lock();
         reading.close_host_time();
-        reading.used = reading.used_until(thread_cpu());
+        reading.used = reading.used_until(clock::thread_cpu());
         reading.poll_began = None;
         reading.hosted = Duration::ZERO;
         reading.waited = Duration::ZERO;
@@ -109,21 +112,74 @@ impl Meter {
 impl Reading {
     fn close_host_time(&mut self) {
         if let Some(since) = self.host_since.take() {
-            self.hosted += since.elapsed();
+            self.hosted += clock::since(since);
         }
     }
 
     fn used_until(&self, cpu: Duration) -> Duration {
         let poll = self.poll_began.map_or(Duration::ZERO, |began| cpu.saturating_sub(began));
-        let hosted = self.hosted + self.host_since.map_or(Duration::ZERO, |since| since.elapsed());
+        let hosted =
+            self.hosted + self.host_since.map_or(Duration::ZERO, |since| clock::since(since));
         self.used + poll.saturating_sub(hosted.saturating_sub(self.waited))
     }
 }
 
-/// The CPU this thread has used since it began.
-fn thread_cpu() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
+/// The two clocks; tests set them by hand.
+#[cfg(not(test))]
+mod clock {
+    use std::time::{Duration, Instant};
+
+    use rustix::time::{ClockId, clock_gettime};
+
+    pub fn now() -> Instant {
+        Instant::now()
+    }
+
+    pub fn since(earlier: Instant) -> Duration {
+        earlier.elapsed()
+    }
+
+    /// The CPU this thread has used since it began.
+    pub fn thread_cpu() -> Duration {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod clock {
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    thread_local! {
+        static WALL: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+        static CPU: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    }
+
+    pub type Instant = Duration;
+
+    pub fn now() -> Instant {
+        WALL.get()
+    }
+
+    pub fn since(earlier: Instant) -> Duration {
+        WALL.get() - earlier
+    }
+
+    pub fn thread_cpu() -> Duration {
+        CPU.get()
+    }
+
+    /// This thread computes: both clocks run.
+    pub fn compute(ms: u64) {
+        wait(ms);
+        CPU.set(CPU.get() + Duration::from_millis(ms));
+    }
+
+    /// This thread waits, or another one has its core.
+    pub fn wait(ms: u64) {
+        WALL.set(WALL.get() + Duration::from_millis(ms));
+    }
 }
 
 pub struct Metered<F> {
@@ -144,13 +200,8 @@ impl<F: Future> Future for Metered<F> {
 
 #[cfg(test)]
 mod tests {
+    use super::clock::{compute, wait};
     use super::*;
-
-    /// Burns CPU of this thread, whatever else the machine does.
-    fn burn(time: Duration) {
-        let until = thread_cpu() + time;
-        while thread_cpu() < until {}
-    }
 
     fn poll_once(meter: &Meter, work: impl FnOnce()) {
         meter.begin_poll();
@@ -158,19 +209,40 @@ mod tests {
         meter.end_poll();
     }
 
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
     #[test]
     fn guest_code_is_charged_and_host_calls_are_not() {
         let meter = Meter::default();
         poll_once(&meter, || {
+            compute(1);
             meter.guest_runs();
-            burn(Duration::from_millis(10));
+            compute(10);
             meter.host_runs();
-            burn(Duration::from_millis(80));
+            compute(80);
             meter.guest_runs();
+            compute(3);
+            assert_eq!(meter.used(), ms(13));
+            meter.host_runs();
+            compute(5);
         });
-        let used = meter.used();
-        assert!(used >= Duration::from_millis(9), "{used:?}");
-        assert!(used < Duration::from_millis(40), "{used:?}");
+        assert_eq!(meter.used(), ms(13));
+    }
+
+    #[test]
+    fn time_the_system_gives_to_others_is_not_charged() {
+        let meter = Meter::default();
+        poll_once(&meter, || {
+            meter.guest_runs();
+            compute(10);
+            wait(400);
+            compute(10);
+        });
+        wait(1000);
+        poll_once(&meter, || compute(5));
+        assert_eq!(meter.used(), ms(25));
     }
 
     #[test]
@@ -179,16 +251,14 @@ mod tests {
         poll_once(&meter, || {
             meter.guest_runs();
             meter.host_runs();
-            burn(Duration::from_millis(20));
+            compute(20);
         });
         poll_once(&meter, || {
-            burn(Duration::from_millis(20));
+            compute(20);
             meter.guest_runs();
-            burn(Duration::from_millis(5));
+            compute(5);
         });
-        let used = meter.used();
-        assert!(used >= Duration::from_millis(4), "{used:?}");
-        assert!(used < Duration::from_millis(18), "{used:?}");
+        assert_eq!(meter.used(), ms(5));
     }
 
     /// A host call that returns a long result calls the guest's allocator, which an epoch tick
@@ -199,18 +269,19 @@ mod tests {
         poll_once(&meter, || {
             meter.guest_runs();
             meter.host_runs();
-            burn(Duration::from_millis(60));
+            compute(60);
             meter.guest_runs();
+            compute(1);
             meter.host_runs();
-            assert!(meter.used() < Duration::from_millis(20), "{:?}", meter.used());
+            compute(2);
+            assert_eq!(meter.used(), ms(1));
             meter.guest_runs();
-            burn(Duration::from_millis(5));
+            compute(4);
             meter.host_runs();
+            compute(7);
             meter.guest_runs();
         });
-        let used = meter.used();
-        assert!(used >= Duration::from_millis(4), "{used:?}");
-        assert!(used < Duration::from_millis(30), "{used:?}");
+        assert_eq!(meter.used(), ms(5));
     }
 
     /// Otherwise a guest could wait for the disk as long as it computes, and never be charged.
@@ -219,20 +290,29 @@ mod tests {
         let meter = Meter::default();
         poll_once(&meter, || {
             meter.guest_runs();
-            burn(Duration::from_millis(20));
+            compute(20);
             meter.host_runs();
-            meter.waits(|| std::thread::sleep(Duration::from_millis(60)));
+            meter.waits(|| {
+                compute(2);
+                wait(60);
+            });
             meter.guest_runs();
         });
-        assert!(meter.used() >= Duration::from_millis(18), "{:?}", meter.used());
+        assert_eq!(meter.used(), ms(20));
     }
 
     #[test]
-    fn time_asleep_between_polls_is_not_charged() {
+    fn a_preempted_host_call_is_in_the_guests_favour_for_its_poll_only() {
         let meter = Meter::default();
-        poll_once(&meter, || meter.guest_runs());
-        std::thread::sleep(Duration::from_millis(30));
-        poll_once(&meter, || {});
-        assert!(meter.used() < Duration::from_millis(10));
+        poll_once(&meter, || {
+            meter.guest_runs();
+            compute(3);
+            meter.host_runs();
+            wait(50);
+            meter.guest_runs();
+        });
+        assert_eq!(meter.used(), ms(0));
+        poll_once(&meter, || compute(6));
+        assert_eq!(meter.used(), ms(6));
     }
 }

@@ -2,14 +2,22 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result};
 
 /// Folders that hold what a build or a run has left behind.
 const NOT_SOURCES: &[&str] = &["target", "node_modules", "data"];
 
+/// Asked of cargo at run time: a target folder that moved with its tree, or came out of a cache,
+/// still holds the path it was compiled at.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the repository")
+    static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let xtask = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        let xtask = xtask.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
+        xtask.parent().expect("xtask is a folder of the repository").to_owned()
+    });
+    &ROOT
 }
 
 /// A path as the checks and messages spell it: from the root, with `/`.

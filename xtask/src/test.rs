@@ -3,6 +3,7 @@
 //! A failing step does not hide the ones after it, except those that need what it makes. The last
 //! line names what failed.
 
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -10,10 +11,28 @@ use anyhow::{Context, Result, bail};
 use crate::usage::UsageError;
 use crate::{command, embed, guests, tidy};
 
-/// One selection for unit and black-box tests: another one would give dependencies other features,
-/// and build them a second time.
-const TESTED: &[&str] =
-    &["wasmkeep-supervisors", "wasmkeep", "wasmkeep-wit", "xtask", "wasmkeep-sdk"];
+/// What one call of cargo works on. What shares a call shares the features of its dependencies: with
+/// the SDK beside it, the server would get a wasmtime of its own, unlike that of a bare `cargo run`.
+#[derive(Clone, Copy)]
+enum Part {
+    /// The default members: the server, and what it is made of.
+    Server,
+    /// SDK, guests and tasks.
+    Rest,
+}
+
+impl Part {
+    const SERVER: &[&str] = &["wasmkeep", "wasmkeep-supervisors", "wasmkeep-wit"];
+
+    fn select(self, cargo: &mut Command) {
+        if let Self::Rest = self {
+            cargo.arg("--workspace");
+            for package in Self::SERVER {
+                cargo.args(["--exclude", package]);
+            }
+        }
+    }
+}
 
 pub fn run(arguments: &[String]) -> Result<()> {
     let options = Options::parse(arguments)?;
@@ -29,13 +48,10 @@ pub fn run(arguments: &[String]) -> Result<()> {
     steps.run("tidy", tidy::check);
     steps.run("demo component", embed::check);
     let has_guests = !options.fast && steps.run("guests", guests::build);
-    steps.run("clippy", || {
-        let mut clippy = command::cargo();
-        clippy.args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
-        command::run(&mut clippy)
-    });
-    steps.run("unit tests", || {
-        command::run(runner.tests().args(["--lib", "--bins"]))?;
+    steps.run("clippy", || [Part::Server, Part::Rest].into_iter().try_for_each(clippy));
+    steps.run("unit tests", || command::run(runner.tests(Part::Server).args(["--lib", "--bins"])));
+    steps.run("unit tests of the rest", || {
+        command::run(runner.tests(Part::Rest).args(["--lib", "--bins"]))?;
         command::run(command::cargo().args(["test", "--doc", "--package", "wasmkeep-sdk"]))
     });
     if options.fast {
@@ -78,7 +94,7 @@ fn prepare(options: &Options) -> Result<()> {
     for component in ["rustfmt", "clippy"] {
         let name = component.trim_start_matches("rust");
         if !command::succeeds(command::cargo().args([name, "--version"])) {
-            let mut rustup = std::process::Command::new("rustup");
+            let mut rustup = Command::new("rustup");
             command::capture(rustup.args(["component", "add", component]))
                 .with_context(|| format!("install {component}, which `cargo {name}` needs"))?;
         }
@@ -89,8 +105,14 @@ fn prepare(options: &Options) -> Result<()> {
     Ok(())
 }
 
+fn clippy(part: Part) -> Result<()> {
+    let mut clippy = command::cargo();
+    part.select(clippy.arg("clippy"));
+    command::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))
+}
+
 fn black_box(runner: &Runner, filter: &[String]) -> Result<()> {
-    let mut tests = runner.tests();
+    let mut tests = runner.tests(Part::Server);
     tests.args(["--test", "black_box", "--"]).args(filter);
     tests.env("WASMKEEP_COMPONENTS", guests::folder());
     command::run(&mut tests)
@@ -111,15 +133,13 @@ impl Runner {
         }
     }
 
-    fn tests(&self) -> std::process::Command {
+    fn tests(&self, part: Part) -> Command {
         let mut tests = command::cargo();
         match self {
             Self::Nextest => tests.args(["nextest", "run"]),
             Self::Cargo => tests.args(["test", "--no-fail-fast"]),
         };
-        for package in TESTED {
-            tests.args(["--package", package]);
-        }
+        part.select(&mut tests);
         tests
     }
 }

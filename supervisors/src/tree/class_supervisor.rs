@@ -86,7 +86,11 @@ impl Process for ClassSupervisor {
                 self.ended(&child, Exit::Normal, state);
             }
             SupervisionEvent::ActorTerminated(child, _, Some(reason)) => {
-                tracing::error!(process = "actor", %reason, "process was ended");
+                if self.0.residents.is_stopping() {
+                    tracing::warn!(process = "actor", %reason, "process was cut off by the stop");
+                } else {
+                    tracing::error!(process = "actor", %reason, "process was ended");
+                }
                 self.ended(&child, Exit::Abnormal, state);
             }
             SupervisionEvent::ActorFailed(child, error) => {

@@ -52,11 +52,15 @@ pub fn answer(mut request: Request) -> Result<Response> {
                 Ok(())
             }))
         }
-        ["stream-trap"] => Ok(Response::stream(|out| {
-            out.write_all(b"chunk")?;
-            out.flush()?;
-            work::trap()
-        })),
+        ["stream-trap"] => {
+            let ms = request.parse_query("ms")?.unwrap_or(0);
+            Ok(Response::stream(move |out| {
+                out.write_all(b"chunk")?;
+                out.flush()?;
+                std::thread::sleep(Duration::from_millis(ms));
+                work::trap()
+            }))
+        }
         ["stream-error"] => Ok(Response::stream(|out| {
             out.write_all(b"chunk")?;
             out.flush()?;
