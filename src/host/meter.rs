@@ -118,8 +118,7 @@ impl Reading {
 
     fn used_until(&self, cpu: Duration) -> Duration {
         let poll = self.poll_began.map_or(Duration::ZERO, |began| cpu.saturating_sub(began));
-        let hosted =
-            self.hosted + self.host_since.map_or(Duration::ZERO, |since| clock::since(since));
+        let hosted = self.hosted + self.host_since.map_or(Duration::ZERO, clock::since);
         self.used + poll.saturating_sub(hosted.saturating_sub(self.waited))
     }
 }
