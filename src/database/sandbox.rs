@@ -341,13 +341,20 @@ fn is_host_name(name: &str) -> bool {
 /// The first name of the host's in the text of a statement that changes the schema.
 ///
 /// SQLite does not ask about every name such a statement brings in: the new name of an
-/// `ALTER TABLE`, the parent of a foreign key, and what a view or a trigger will read.
+/// `ALTER TABLE`, the parent of a foreign key, and what a view or a trigger will read. A bare
+/// `_wk` counts too: a virtual table renamed to it has tables `_wk_data` and the like.
 pub fn host_name_in(sql: &str) -> Option<&str> {
+    const STEM: &[u8] = b"_wk";
+    /// A blank to SQLite, where it does not continue a name.
+    const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
     let bytes = sql.as_bytes();
     let names = |byte: u8| byte.is_ascii_alphanumeric() || b"_$".contains(&byte) || byte > 127;
-    bytes.windows(HOST_PREFIX.len()).enumerate().find_map(|(at, window)| {
-        let starts_a_name = at == 0 || !names(bytes[at - 1]);
-        if !starts_a_name || !window.eq_ignore_ascii_case(HOST_PREFIX.as_bytes()) {
+    bytes.windows(STEM.len()).enumerate().find_map(|(at, window)| {
+        let before = &bytes[..at];
+        let starts_a_name =
+            before.last().is_none_or(|byte| !names(*byte)) || before.ends_with(BYTE_ORDER_MARK);
+        let is_the_hosts = bytes.get(at + STEM.len()).is_none_or(|b| *b == b'_' || !names(*b));
+        if !starts_a_name || !is_the_hosts || !window.eq_ignore_ascii_case(STEM) {
             return None;
         }
         let length = bytes[at..].iter().take_while(|byte| names(**byte)).count();
