@@ -78,7 +78,9 @@ const LIMITS: [(Limit, i32); 12] = [
     (Limit::SQLITE_LIMIT_VDBE_OP, 250_000),
     (Limit::SQLITE_LIMIT_FUNCTION_ARG, 100),
     (Limit::SQLITE_LIMIT_ATTACHED, 0),
-    (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000),
+    // LIKE and GLOB take time in proportion to text and pattern, and no budget stops them: with
+    // this a value of 16 MiB costs seconds at most.
+    (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 100),
     (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 32_766),
     (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 32),
     (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
