@@ -159,13 +159,12 @@ fn no_answered_write_is_lost_when_the_server_is_killed() {
     assert!(lost.is_empty(), "{} of {} lost: {lost:?}", lost.len(), answered.len());
 }
 
-/// `WASMKEEP_TEST_ACTORS` says how many; unset, there are as many turns for each place as with
-/// 10,000 in 500, in a fraction of the time.
+/// `WASMKEEP_TEST_ACTORS` says how many, if not 10,000 in 500 places.
 #[test]
 fn many_actors_take_turns_in_few_places() {
     const WORKERS: usize = 8;
     let actors = std::env::var("WASMKEEP_TEST_ACTORS").ok();
-    let actors: usize = actors.map_or(2_000, |text| text.parse().expect("a number of actors"));
+    let actors: usize = actors.map_or(10_000, |text| text.parse().expect("a number of actors"));
     let places = actors / 20;
     let setup = Node::probe().flag("--max-instances", places.to_string());
     let node = setup.descriptors_max(4096).start();
@@ -195,7 +194,7 @@ fn many_actors_take_turns_in_few_places() {
         assert!(resident(&node) <= places as f64, "more are in memory than may be");
     }
     let refused = refused.into_inner();
-    assert!(refused <= actors / 40, "{refused} visits found no place");
+    assert!(refused <= actors / 200, "{refused} visits found no place");
     let evicted = node.metric("wasmkeep_hibernations_total", &[r#"cause="evicted""#]);
     assert!(evicted >= (2 * actors - 2 * places) as f64, "{evicted} were evicted");
 }

@@ -7,6 +7,7 @@ use ractor::ActorRef;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::queue::{Gate, NotAdmitted, Permit};
+use super::residents::Seat;
 use crate::address::Address;
 use crate::event::{ReplyTo, Request, Ticket};
 use crate::limits::QUEUE_EVENTS_MAX;
@@ -24,8 +25,8 @@ pub enum ActorMessage {
     Event(Box<QueuedEvent>),
     /// Hibernate if the idle timeout has passed.
     IdleCheck,
-    /// Hibernate if nothing waits, to make room; the answer says whether it did.
-    Evict(oneshot::Sender<bool>),
+    /// Hibernate to make room: the gate has been closed for that, and the seat is bequeathed.
+    Evict(oneshot::Sender<Seat>),
     /// The node stops: close everything after the events already queued.
     Close,
 }
@@ -34,12 +35,8 @@ pub enum ActorMessage {
 pub struct Shared {
     pub address: Address,
     pub gate: Arc<Gate>,
-    /// An event is running.
-    pub running: AtomicBool,
     /// Touched since the eviction hand last passed.
     pub used: AtomicBool,
-    /// A waiter has asked it to hibernate.
-    pub evicting: AtomicBool,
     /// Its place in the eviction ring.
     pub ring_place: AtomicUsize,
     /// The process holds nothing of the actor any more.
@@ -53,18 +50,11 @@ impl Shared {
         Arc::new(Self {
             address,
             gate: Gate::new(QUEUE_EVENTS_MAX),
-            running: AtomicBool::new(false),
             used: AtomicBool::new(true),
-            evicting: AtomicBool::new(false),
             ring_place: AtomicUsize::new(usize::MAX),
             ended: AtomicBool::new(false),
             gone: Semaphore::new(0),
         })
-    }
-
-    /// Nothing runs and nothing waits.
-    pub fn is_idle(&self) -> bool {
-        !self.running.load(Ordering::Acquire) && self.gate.waiting() == 0
     }
 
     /// Returns once the process holds nothing of the actor, and its address is free again.

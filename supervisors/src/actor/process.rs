@@ -6,7 +6,6 @@
 //! reply.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ractor::{Actor as Process, ActorProcessingErr, ActorRef};
@@ -96,20 +95,17 @@ impl Process for ActorProcess {
                 let idle = state.last_event.elapsed();
                 if idle < self.0.idle_timeout {
                     self.arm_idle_check(&myself, state, self.0.idle_timeout - idle);
-                } else if state.shared.gate.close_if_empty() {
+                } else if state.shared.gate.close_if_idle() {
                     self.leave_memory(&myself, state, "idle");
                 } else {
                     self.arm_idle_check(&myself, state, self.0.idle_timeout);
                 }
             }
-            ActorMessage::Evict(answer) => {
-                let evicted = state.shared.gate.close_if_empty();
-                if evicted {
-                    self.leave_memory(&myself, state, "evicted");
-                } else {
-                    state.shared.evicting.store(false, Ordering::Release);
+            ActorMessage::Evict(heir) => {
+                if let Some(residence) = &mut state.residence {
+                    residence.bequeath(heir);
                 }
-                let _ = answer.send(evicted);
+                self.leave_memory(&myself, state, "evicted");
             }
             ActorMessage::Close => {
                 state.shared.gate.close();
@@ -126,9 +122,7 @@ impl ActorProcess {
         let QueuedEvent { permit, request, mut reply, ticket } = event;
         // Dropped before the reply: whoever learns of a panic finds the gate closed.
         let mut closes = ClosesUnlessDone { shared: Arc::clone(&state.shared), done: false };
-        // Set before the permit goes, so that no moment looks idle.
-        state.shared.running.store(true, Ordering::Release);
-        drop(permit);
+        let running = permit.start();
         if !ticket.start() {
             self.0.counters.skipped.inc();
         } else if self.0.residents.grace_is_over() {
@@ -138,7 +132,7 @@ impl ActorProcess {
         }
         closes.done = true;
         state.last_event = Instant::now();
-        state.shared.running.store(false, Ordering::Release);
+        drop(running);
         if state.shared.gate.waiting() == 0 {
             self.0.residents.is_idle();
         }

@@ -2,17 +2,20 @@
 //! gate only when none does.
 //!
 //! ractor's port is unbounded, so events are counted *before* they are sent. Because closing
-//! succeeds only at zero, no admitted event is ever left behind by a process that hibernates.
+//! succeeds only while nothing waits or runs, no admitted event is ever left behind by a process
+//! that hibernates, and whoever wants it to may close the gate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const CLOSED: u64 = 1 << 63;
+const RUNNING: u64 = 1 << 62;
+const WAITING: u64 = RUNNING - 1;
 
 /// Counts the waiting events of one actor process.
 #[derive(Debug)]
 pub struct Gate {
-    /// The closed bit, and the number of waiting events.
+    /// The closed bit, the running bit, and the number of waiting events.
     state: AtomicU64,
     capacity: u64,
 }
@@ -42,7 +45,7 @@ impl Gate {
             if now & CLOSED != 0 {
                 return Err(NotAdmitted::Closed);
             }
-            if now >= self.capacity {
+            if now & WAITING >= self.capacity {
                 return Err(NotAdmitted::Full);
             }
             match self.state.compare_exchange_weak(
@@ -57,9 +60,8 @@ impl Gate {
         }
     }
 
-    /// Closes the gate if nothing waits. Only the process itself may call this, from its handler,
-    /// where no event is running either.
-    pub fn close_if_empty(&self) -> bool {
+    /// Closes the gate if no event waits or runs.
+    pub fn close_if_idle(&self) -> bool {
         self.state.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
@@ -74,7 +76,27 @@ impl Gate {
 
     /// Waiting events.
     pub fn waiting(&self) -> u64 {
-        self.state.load(Ordering::Acquire) & !CLOSED
+        self.state.load(Ordering::Acquire) & WAITING
+    }
+}
+
+/// An event that runs, until it is dropped.
+#[derive(Debug)]
+pub struct Running(Arc<Gate>);
+
+impl Permit {
+    /// The event leaves the queue and runs, in one step: no moment looks idle.
+    pub fn start(self) -> Running {
+        let gate = Arc::clone(&self.0);
+        std::mem::forget(self);
+        gate.state.fetch_add(RUNNING - 1, Ordering::AcqRel);
+        Running(gate)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.state.fetch_sub(RUNNING, Ordering::AcqRel);
     }
 }
 
@@ -102,10 +124,23 @@ mod tests {
     fn a_gate_with_waiting_events_does_not_close() {
         let gate = Gate::new(2);
         let waiting = gate.admit().expect("a place");
-        assert!(!gate.close_if_empty());
+        assert!(!gate.close_if_idle());
         drop(waiting);
-        assert!(gate.close_if_empty());
+        assert!(gate.close_if_idle());
         assert_eq!(gate.admit().err(), Some(NotAdmitted::Closed));
+    }
+
+    #[test]
+    fn a_gate_with_a_running_event_does_not_close() {
+        let gate = Gate::new(2);
+        let running = gate.admit().expect("a place").start();
+        assert_eq!(gate.waiting(), 0);
+        assert!(!gate.close_if_idle());
+        let _two = (gate.admit().expect("a place"), gate.admit().expect("a place"));
+        assert_eq!(gate.admit().err(), Some(NotAdmitted::Full));
+        drop(_two);
+        drop(running);
+        assert!(gate.close_if_idle());
     }
 
     #[test]
@@ -127,7 +162,7 @@ mod tests {
                 let admitting: Vec<_> = (0..4)
                     .map(|_| threads.spawn(|| gate.admit().ok().map(std::mem::forget).is_some()))
                     .collect();
-                let closed = gate.close_if_empty();
+                let closed = gate.close_if_idle();
                 let admitted = admitting
                     .into_iter()
                     .filter_map(|thread| thread.join().ok())

@@ -3,7 +3,8 @@
 //! A seat is held from before an actor's process starts until its database is closed and its
 //! instance dropped, so no more than `--max-instances` ever hold resources; and so is the entry
 //! here, so no address ever has two databases open, however a process ends. Idle actors are
-//! evicted by the second-chance rule: an event costs one relaxed store, not a list operation.
+//! evicted by the second-chance rule: an event costs one relaxed store, not a list operation. Who
+//! evicts an actor inherits its seat, so that one eviction is always enough for one waiter.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -38,12 +39,18 @@ impl Drop for Seat {
 pub struct Residence {
     shared: Arc<Shared>,
     residents: Arc<Residents>,
-    _seat: Seat,
+    seat: Option<Seat>,
+    heir: Option<oneshot::Sender<Seat>>,
 }
 
 impl Residence {
     pub fn new(shared: Arc<Shared>, residents: Arc<Residents>, seat: Seat) -> Self {
-        Self { shared, residents, _seat: seat }
+        Self { shared, residents, seat: Some(seat), heir: None }
+    }
+
+    /// Whom the seat goes to, instead of to the next in line.
+    pub fn bequeath(&mut self, heir: oneshot::Sender<Seat>) {
+        self.heir = Some(heir);
     }
 }
 
@@ -53,6 +60,10 @@ impl Drop for Residence {
         // Said before the entry goes: `insert` may only come now.
         self.shared.ended.store(true, Ordering::SeqCst);
         self.residents.remove(&self.shared);
+        // An heir that has left meanwhile gives the seat back, to the next in line.
+        if let (Some(seat), Some(heir)) = (self.seat.take(), self.heir.take()) {
+            let _ = heir.send(seat);
+        }
         self.shared.set_gone();
     }
 }
@@ -142,25 +153,31 @@ impl Residents {
         let _waiting = Waiting::new(&self.waiters);
         let acquire = Arc::clone(&self.seats).acquire_owned();
         tokio::pin!(acquire);
-        let mut may_evict = true;
         loop {
             let idle = self.someone_is_idle.notified();
-            let mut evicted = match may_evict.then(|| lock(&self.ring).next_idle()).flatten() {
-                Some(victim) => evict(&victim),
-                None => never(),
+            let victim = lock(&self.ring).take_idle();
+            let evicted = victim.is_some();
+            let (heir, inherited) = oneshot::channel();
+            let _kept = match victim {
+                // A process that has failed drops the heir with its port: its seat goes to the
+                // next in line, and this waiter goes on waiting.
+                Some(victim) => {
+                    let _ = victim.process.send_message(ActorMessage::Evict(heir));
+                    None
+                }
+                None => Some(heir),
             };
             tokio::select! {
                 // A seat that comes in the last moment is still taken.
                 biased;
+                Ok(seat) = inherited => return Ok(seat),
                 permit = &mut acquire => {
                     return match permit {
                         Ok(permit) => Ok(self.seat(permit)),
                         Err(_) => Err(Refusal::not_run(Reason::Stopping)),
                     };
                 }
-                // An actor that had become busy was not evicted: another may be tried.
-                answer = &mut evicted.answer => may_evict = !answer.unwrap_or(false),
-                () = idle, if may_evict && !evicted.asked => {}
+                () = idle, if !evicted => {}
                 () = sleep_until(deadline) => return Err(Refusal::not_run(Reason::NoCapacity)),
             }
         }
@@ -210,25 +227,6 @@ impl Residents {
     }
 }
 
-/// One attempt at an eviction, whose answer may never come.
-struct Eviction {
-    answer: oneshot::Receiver<bool>,
-    asked: bool,
-    _keep_open: Option<oneshot::Sender<bool>>,
-}
-
-fn evict(victim: &Mailbox) -> Eviction {
-    let (answered, answer) = oneshot::channel();
-    // A process that is gone drops the sender: that reads as "not evicted".
-    let _ = victim.process.send_message(ActorMessage::Evict(answered));
-    Eviction { answer, asked: true, _keep_open: None }
-}
-
-fn never() -> Eviction {
-    let (kept, answer) = oneshot::channel();
-    Eviction { answer, asked: false, _keep_open: Some(kept) }
-}
-
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -267,17 +265,16 @@ impl Ring {
         }
     }
 
-    /// An idle actor that no other waiter has chosen, preferring those not used lately.
-    fn next_idle(&mut self) -> Option<Mailbox> {
+    /// Closes the gate of an idle actor, preferring those not used lately, and returns it: it has
+    /// left the circle of those who may be chosen.
+    fn take_idle(&mut self) -> Option<Mailbox> {
         // Two rounds: the first may only clear marks.
         for _ in 0..self.places.len() * 2 {
             self.hand = (self.hand + 1) % self.places.len();
             let mailbox = &self.places[self.hand];
-            let shared = &mailbox.shared;
-            if !shared.is_idle() || shared.used.swap(false, Ordering::Relaxed) {
-                continue;
-            }
-            if !shared.evicting.swap(true, Ordering::AcqRel) {
+            if !mailbox.shared.used.swap(false, Ordering::Relaxed)
+                && mailbox.shared.gate.close_if_idle()
+            {
                 return Some(mailbox.clone());
             }
         }
