@@ -46,7 +46,19 @@ pub fn check() -> Result<()> {
              run `cargo xtask embed` and commit what it writes"
         );
     }
+    let bytes = fs::read(root.join(COMPONENT)).with_context(|| format!("read {COMPONENT}"))?;
+    if names_host_folder(&bytes) {
+        bail!(
+            "{COMPONENT} names folders of the machine it was built on: see `guests/toolchain.rs`"
+        );
+    }
     Ok(())
+}
+
+/// Whether a component tells where cargo kept its sources.
+fn names_host_folder(component: &[u8]) -> bool {
+    const SOURCES: &[u8] = b"registry/src";
+    component.windows(SOURCES.len()).any(|window| window == SOURCES)
 }
 
 fn is_current(root: &Path, inputs: &str) -> bool {
@@ -64,4 +76,17 @@ fn inputs(root: &Path) -> Result<String> {
         fingerprint.add_folder(&root.join(folder))?;
     }
     Ok(fingerprint.hex())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_that_names_the_machines_folders_is_told() {
+        assert!(names_host_folder(
+            b"\0asm /home/me/.cargo/registry/src/index/serde-1.0/src/lib.rs"
+        ));
+        assert!(!names_host_folder(b"\0asm crates/serde-1.0/src/lib.rs"));
+    }
 }

@@ -48,8 +48,8 @@ impl Debian {
         format!("{}\n{STUBS}", self.packages)
     }
 
-    /// Sets a cargo command up to use this compiler.
-    pub fn configure(&self, cargo: &mut Command) -> Result<()> {
+    /// Sets a cargo command up to use this compiler, and returns the flags it needs.
+    pub fn configure(&self, cargo: &mut Command) -> Result<Vec<String>> {
         let stubs = self.build_stubs()?;
         let flags = [
             "-L".to_owned(),
@@ -63,9 +63,8 @@ impl Debian {
             .arg("-Zbuild-std=std,panic_abort")
             .env("PATH", std::env::join_paths(path).context("extend PATH")?)
             .env("RUSTC", RUSTC)
-            .env("RUSTC_BOOTSTRAP", "1")
-            .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
-        Ok(())
+            .env("RUSTC_BOOTSTRAP", "1");
+        Ok(flags.into())
     }
 
     fn build_stubs(&self) -> Result<PathBuf> {

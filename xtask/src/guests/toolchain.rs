@@ -60,11 +60,30 @@ impl Toolchain {
     pub fn cargo_build(&self) -> Result<Command> {
         let mut cargo = command::cargo();
         cargo.arg("build");
+        let mut flags = host_paths_left_out()?;
         if let Self::Debian(debian) = self {
-            debian.configure(&mut cargo)?;
+            flags.extend(debian.configure(&mut cargo)?);
         }
+        cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
         Ok(cargo)
     }
+}
+
+/// Flags that keep this machine's folders out of components: panics name the source they are in.
+fn host_paths_left_out() -> Result<Vec<String>> {
+    let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| {
+        let home = std::env::var_os("HOME")?;
+        Some(Path::new(&home).join(".cargo"))
+    });
+    let sources = cargo_home.context("find cargo's home: set HOME or CARGO_HOME")?;
+    let sources = sources.join("registry/src");
+    let mut flags = vec![format!("--remap-path-prefix={}=.", repo::root().display())];
+    // Absent before the first build of a machine; then xtask itself could not run.
+    for registry in fs::read_dir(&sources).into_iter().flatten() {
+        let registry = registry.with_context(|| format!("read {}", sources.display()))?.path();
+        flags.push(format!("--remap-path-prefix={}=crates", registry.display()));
+    }
+    Ok(flags)
 }
 
 /// A compiler, as it describes itself.
