@@ -64,7 +64,7 @@ impl Components {
 
     /// Loads a component; `origin` names it in errors.
     pub fn load(&self, origin: &Path, bytes: &[u8]) -> Result<Arc<dyn Guest>, ComponentError> {
-        let hash = hex(&Sha256::digest(bytes));
+        let hash = format!("{:x}", Sha256::digest(bytes));
         let component = match self.cached(&hash) {
             Some(component) => component,
             None => self.compile(origin, bytes, &hash)?,
@@ -147,10 +147,6 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<HostState>> {
     wit::websockets::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     wit::env::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     Ok(linker)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// `ports::Guest` over a component that is compiled and linked.

@@ -5,7 +5,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use thiserror::Error;
-use wasmkeep_supervisors::limits;
 use wasmtime::{
     Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig,
     WasmBacktraceDetails,
@@ -102,10 +101,4 @@ fn wasmtime_config(config: &EngineConfig) -> Config {
         wasmtime.memory_reservation(config.memory_bytes_max as u64);
     }
     wasmtime
-}
-
-impl Default for EngineConfig {
-    fn default() -> Self {
-        Self { instances_max: limits::INSTANCES_MAX, memory_bytes_max: limits::GUEST_MEMORY_BYTES }
-    }
 }

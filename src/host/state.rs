@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use wasmkeep_supervisors::limits::BODY_BYTES_MAX;
 use wasmkeep_supervisors::ports::EventScope;
 use wasmtime::ResourceLimiter;
 use wasmtime::component::ResourceTable;
@@ -132,5 +131,3 @@ impl ResourceLimiter for MemoryLimit {
         Ok(desired <= TABLE_ELEMENTS_MAX)
     }
 }
-
-const _: () = assert!(RESPONSE_PIECES * RESPONSE_PIECE_BYTES < BODY_BYTES_MAX);

@@ -13,17 +13,6 @@ const DIRECTORY: &str = "WASMKEEP_TEST_CRASH_DIRECTORY";
 const ROUNDS: u32 = 8;
 const ROUNDS_ASKED: &str = "WASMKEEP_TEST_CRASH_ROUNDS";
 
-/// A small generator: the rounds must differ, and a failure must be repeatable by its seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
-
 /// Runs in a process of its own, until it is killed: writes rows and says which are committed.
 #[test]
 #[ignore = "the child of the test below"]

@@ -23,6 +23,17 @@ mod settings;
 mod statements;
 mod workload;
 
+/// A small generator: rounds must differ, and a failure must be repeatable by its seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
 /// A data directory that goes with the test.
 struct Node {
     databases: LocalDatabases,

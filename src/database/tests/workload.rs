@@ -6,15 +6,7 @@ use wasmkeep_supervisors::ports::{Database, SqlValue};
 
 use super::*;
 
-struct Random(u64);
-
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-
     fn pick<'a>(&mut self, among: &[&'a str]) -> &'a str {
         among[self.below(among.len() as u64) as usize]
     }

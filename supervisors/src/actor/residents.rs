@@ -73,7 +73,7 @@ pub struct Residents {
     hasher: RandomState,
     seats: Arc<Semaphore>,
     ring: Mutex<Ring>,
-    /// Waiters for a seat that have found no idle actor yet.
+    /// How many wait for a seat.
     waiters: AtomicUsize,
     someone_is_idle: Notify,
     stopping: AtomicBool,

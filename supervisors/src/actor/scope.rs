@@ -94,7 +94,6 @@ impl ActorScope {
             Delete::AtTheEnd | Delete::Failed => {
                 if let Err(fault) = self.delete_now(&mut state) {
                     tracing::error!(actor = %self.address, error = %fault, "delete failed");
-                    state.given_up = false;
                     return EndOfEvent::GivenUp;
                 }
                 return EndOfEvent::Deleted;

@@ -9,13 +9,11 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use crate::address::{ActorName, Address, Class, Tenant};
-use crate::event::{
-    Body, Caller, Event, Ran, Reason, Refusal, ReplyTo, Request, RequestHead, Ticket,
-};
+use crate::event::{Body, Ran, Reason, Refusal};
 use crate::limits::{IDLE_TIMEOUT, WALL_BUDGET};
 use crate::metrics::Metrics;
 use crate::ports::{Databases as _, Guest};
-use crate::testing::{Fault, MemoryDatabases, ScriptedGuest};
+use crate::testing::{Fault, MemoryDatabases, ScriptedGuest, scripted_event};
 use crate::tree::{Tree, TreeConfig};
 
 /// One actor, `a/x`, and what it stands on.
@@ -43,16 +41,7 @@ impl Actor {
     }
 
     async fn deliver(&self, script: &str) -> Result<String, Refusal> {
-        let (reply, from) = ReplyTo::channel();
-        let head = RequestHead {
-            method: "GET".into(),
-            path: script.into(),
-            authority: "localhost".into(),
-            headers: Vec::new(),
-        };
-        let request = Request { head, body: Body::Empty, caller: Caller::Outside };
-        let address = self.address.clone();
-        let event = Event { address, request, reply, ticket: Ticket::default() };
+        let (event, from) = scripted_event(self.address.clone(), script);
         match self.tree.deliver(event, from).await?.body {
             Body::Whole(bytes) => Ok(String::from_utf8(bytes.to_vec()).unwrap()),
             other => panic!("{other:?}"),

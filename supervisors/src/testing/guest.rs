@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use crate::address::Address;
-use crate::event::{Body, Reply};
+use crate::event::{Body, Caller, Event, Reply, ReplyFrom, ReplyTo, Request, RequestHead, Ticket};
 use crate::ports::{
     EventScope, Guest, GuestCall, GuestFault, GuestFuture, Instance, RowSet, SqlError, SqlValue,
 };
@@ -312,4 +312,17 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
+}
+
+/// An event that makes a `ScriptedGuest` run `script`, and where its answer comes.
+pub fn scripted_event(address: Address, script: &str) -> (Event, ReplyFrom) {
+    let (reply, from) = ReplyTo::channel();
+    let head = RequestHead {
+        method: "GET".into(),
+        path: script.into(),
+        authority: "localhost".into(),
+        headers: Vec::new(),
+    };
+    let request = Request { head, body: Body::Empty, caller: Caller::Outside };
+    (Event { address, request, reply, ticket: Ticket::default() }, from)
 }

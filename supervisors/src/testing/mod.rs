@@ -5,4 +5,4 @@ mod databases;
 mod guest;
 
 pub use databases::{Fault, MemoryDatabases};
-pub use guest::{ScriptedGuest, Started};
+pub use guest::{ScriptedGuest, Started, scripted_event};

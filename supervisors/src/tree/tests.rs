@@ -10,12 +10,12 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::address::{ActorName, Tenant};
-use crate::event::{BodyError, Caller, Ran, ReplyTo, Request, RequestHead};
+use crate::event::{BodyError, Ran};
 use crate::limits::{
     ACTOR_FAILURES_MAX, ADMISSION_WAIT, IDLE_TIMEOUT, QUARANTINE_FIRST, QUARANTINE_WINDOW,
     QUEUE_EVENTS_MAX, RESTARTS_MAX, WALL_BUDGET,
 };
-use crate::testing::{Fault, MemoryDatabases, ScriptedGuest};
+use crate::testing::{Fault, MemoryDatabases, ScriptedGuest, scripted_event};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -112,15 +112,7 @@ fn address(actor: &str) -> Address {
 }
 
 fn event(actor: &str, script: &str) -> (Event, ReplyFrom) {
-    let (reply, from) = ReplyTo::channel();
-    let head = RequestHead {
-        method: "GET".into(),
-        path: script.into(),
-        authority: "localhost".into(),
-        headers: Vec::new(),
-    };
-    let request = Request { head, body: Body::Empty, caller: Caller::Outside };
-    (Event { address: address(actor), request, reply, ticket: Ticket::default() }, from)
+    scripted_event(address(actor), script)
 }
 
 fn body(reply: Reply) -> String {
