@@ -15,6 +15,9 @@ pub struct ConfigFile {
     /// Class to component file; a relative one is looked for beside the settings file.
     #[serde(default)]
     pub actors: BTreeMap<String, PathBuf>,
+    /// Class to access mode.
+    #[serde(default)]
+    pub access: BTreeMap<String, String>,
     #[serde(default)]
     pub serve: ServeTable,
 }

@@ -4,6 +4,7 @@
 mod file;
 mod resolve;
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +14,9 @@ use std::time::Duration;
 
 use clap::Args;
 use thiserror::Error;
+use wasmkeep_supervisors::access::{self, Access};
 use wasmkeep_supervisors::address::Class;
+use wasmkeep_supervisors::values::Values;
 
 use self::file::ConfigFile;
 use crate::telemetry::LogFormat;
@@ -28,6 +31,10 @@ pub struct ServeArgs {
     /// Serve a component as a class; may be repeated
     #[arg(long = "actor", value_name = "CLASS=FILE.wasm")]
     pub actors: Vec<ActorArg>,
+    /// Who may reach and create the class's actors from outside: open (the default), existing,
+    /// existing:NAME,… or internal; may be repeated
+    #[arg(long = "access", value_name = "CLASS=MODE")]
+    pub access: Vec<AccessArg>,
     /// Settings file [default: wasmkeep.toml, when there is one]
     #[arg(long, value_name = "FILE", env = "WASMKEEP_CONFIG")]
     pub config: Option<PathBuf>,
@@ -96,10 +103,32 @@ impl FromStr for ActorArg {
     }
 }
 
+/// `CLASS=MODE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessArg {
+    pub class: Class,
+    pub access: Access,
+}
+
+impl FromStr for AccessArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = || format!("it is given as CLASS=MODE, the mode {}", access::FORM);
+        let (class, access) = text.split_once('=').ok_or_else(form)?;
+        let class = Class::parse(class).map_err(|error| error.to_string())?;
+        Ok(Self { class, access: access.parse()? })
+    }
+}
+
 /// Everything a node needs to know to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServeConfig {
     pub actors: Vec<ActorArg>,
+    /// Of the classes that are not open.
+    pub access: HashMap<Class, Access>,
+    /// What `--env` files give each class to read.
+    pub values: HashMap<Class, Values>,
     pub listen: SocketAddr,
     pub data_dir: PathBuf,
     pub log_format: LogFormat,
@@ -123,6 +152,10 @@ pub enum ConfigError {
     NoClass,
     #[error("the class {class} is served twice: {first} and {second}; give it once")]
     ClassTwice { class: String, first: PathBuf, second: PathBuf },
+    #[error("--{flag} names the class {class}, which is not served; check its spelling")]
+    NotServed { flag: &'static str, class: String },
+    #[error("--{flag} is given twice for the class {class}; give it once")]
+    Twice { flag: &'static str, class: String },
     #[error("--{flag} is {given}; {expected}")]
     OutOfRange { flag: &'static str, given: u64, expected: &'static str },
 }

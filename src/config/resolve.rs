@@ -1,19 +1,24 @@
 //! Fills in what flags and environment left open: from the file, then from the defaults.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use wasmkeep_supervisors::access::Access;
 use wasmkeep_supervisors::address::Class;
 use wasmkeep_supervisors::limits;
 
 use super::file::ConfigFile;
-use super::{ActorArg, ConfigError, DEFAULT_DATA_DIR, DEFAULT_LISTEN, ServeArgs, ServeConfig};
+use super::{
+    AccessArg, ActorArg, ConfigError, DEFAULT_DATA_DIR, DEFAULT_LISTEN, ServeArgs, ServeConfig,
+};
 
 const MIB: u64 = 1024 * 1024;
 const MEMORY_MIB_MAX: u64 = 4096;
 
 pub fn merge(args: ServeArgs, file: ConfigFile, path: &Path) -> Result<ServeConfig, ConfigError> {
     let actors = actors(args.actors, file.actors, path)?;
+    let access = access(args.access, file.access, path, &actors)?;
     let (common, limits_given, table) = (args.common, args.limits, file.serve);
     let milliseconds =
         |flag, given: Option<u64>, filed: Option<u64>, default: Duration| match given.or(filed) {
@@ -45,6 +50,8 @@ pub fn merge(args: ServeArgs, file: ConfigFile, path: &Path) -> Result<ServeConf
     };
     Ok(ServeConfig {
         actors,
+        access,
+        values: HashMap::new(),
         listen: common.listen.or(table.listen).unwrap_or_else(default_listen),
         data_dir: common.data_dir.or(table.data_dir).unwrap_or_else(|| DEFAULT_DATA_DIR.into()),
         log_format: common.log_format.or(table.log_format).unwrap_or_default(),
@@ -114,6 +121,35 @@ fn actors(
         }
     }
     Ok(actors)
+}
+
+/// The access modes of the command line, and those of the file for the other classes.
+fn access(
+    given: Vec<AccessArg>,
+    filed: std::collections::BTreeMap<String, String>,
+    path: &Path,
+    actors: &[ActorArg],
+) -> Result<HashMap<Class, Access>, ConfigError> {
+    let mut modes = HashMap::new();
+    for AccessArg { class, access } in given {
+        if modes.insert(class.clone(), access).is_some() {
+            return Err(ConfigError::Twice { flag: "access", class: class.to_string() });
+        }
+    }
+    for (class, mode) in filed {
+        let wrong = |cause| ConfigError::Wrong { path: path.to_owned(), cause };
+        let class = Class::parse(&class).map_err(|error| wrong(error.to_string()))?;
+        let mode = mode.parse().map_err(|error| wrong(format!("access of {class}: {error}")))?;
+        modes.entry(class).or_insert(mode);
+    }
+    if let Some(class) = modes.keys().find(|class| !is_served(actors, class)) {
+        return Err(ConfigError::NotServed { flag: "access", class: class.to_string() });
+    }
+    Ok(modes)
+}
+
+fn is_served(actors: &[ActorArg], class: &Class) -> bool {
+    actors.iter().any(|actor| actor.class == *class)
 }
 
 #[cfg(test)]

@@ -243,7 +243,7 @@ impl Database for LocalDatabase {
         self.read_meta(key)
     }
 
-    fn set_meta(&mut self, key: Meta, value: &str) -> Result<(), StorageFault> {
+    fn set_meta(&mut self, key: Meta, value: Option<&str>) -> Result<(), StorageFault> {
         self.write_meta(key, value)
     }
 

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use wasmkeep_supervisors::address::{Address, App};
+use wasmkeep_supervisors::address::{Address, App, Class, Tenant};
 use wasmkeep_supervisors::limits;
 use wasmkeep_supervisors::ports::{Database, Databases, Meta, OpenError, StorageFault};
+use wasmkeep_supervisors::time::Timestamp;
 
 use super::connection::{Found, LocalDatabase, PAGE_BYTES};
 use super::data_dir::{DataDir, make_private, sync_directory};
@@ -88,7 +89,7 @@ impl LocalDatabases {
     ) -> Result<(), StorageFault> {
         let index = self.data_dir.index();
         if let Some(component) = index.get(address, &self.app)? {
-            database.write_meta(Meta::InitComponent, &component)?;
+            database.write_meta(Meta::InitComponent, Some(&component))?;
             index.remove(address, &self.app)?;
         }
         Ok(())
@@ -113,10 +114,44 @@ impl Databases for LocalDatabases {
         self.data_dir.index().set(address, &self.app, component)
     }
 
+    fn indexed_alarm(&self, address: &Address) -> Result<Option<Timestamp>, StorageFault> {
+        self.data_dir.index().alarm(address, &self.app)
+    }
+
+    fn index_alarm(&self, address: &Address, due: Option<Timestamp>) -> Result<(), StorageFault> {
+        self.data_dir.index().set_alarm(address, &self.app, due)
+    }
+
+    fn alarms_due(
+        &self,
+        tenant: &Tenant,
+        class: &Class,
+        by: Timestamp,
+        most: usize,
+    ) -> Result<Vec<(Timestamp, Address)>, StorageFault> {
+        self.data_dir.index().alarms_due(&self.app, tenant, class, by, most)
+    }
+
+    fn next_alarm(
+        &self,
+        tenant: &Tenant,
+        class: &Class,
+        after: Timestamp,
+    ) -> Result<Option<Timestamp>, StorageFault> {
+        self.data_dir.index().next_alarm(&self.app, tenant, class, after)
+    }
+
+    fn sync_index(&self) -> Result<(), StorageFault> {
+        self.data_dir.index().make_durable()
+    }
+
     fn remove(&self, address: &Address) -> Result<(), StorageFault> {
         off_runtime(|| {
             self.data_dir.index().remove_durably(address, &self.app)?;
-            remove_files(&self.path(address))
+            remove_files(&self.path(address))?;
+            // Last: an alarm without an entry would be lost, an entry without an alarm runs
+            // nothing.
+            self.data_dir.index().set_alarm(address, &self.app, None)
         })
     }
 }

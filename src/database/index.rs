@@ -1,5 +1,5 @@
-//! What the node remembers of actors that have no database: that they exist, and which component
-//! initialised them.
+//! What the node remembers beside the actors' databases: which actors have none and what
+//! initialised them, and when alarms are due (`alarm_index`).
 //!
 //! An actor that never touches storage costs a row here instead of a file. The rows survive a
 //! crash of the server; they are not synced one by one, since nothing was promised to be durable,
@@ -26,6 +26,15 @@ const SETTINGS: &str = "
     PRAGMA synchronous = NORMAL;
     PRAGMA cache_size = -4096;
     PRAGMA wal_autocheckpoint = 0;
+    CREATE TABLE IF NOT EXISTS alarms (
+        tenant TEXT NOT NULL,
+        app TEXT NOT NULL,
+        class TEXT NOT NULL,
+        name TEXT NOT NULL,
+        due INTEGER NOT NULL,
+        PRIMARY KEY (tenant, app, class, name)
+    ) WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS alarms_by_due ON alarms (tenant, app, class, due);
     CREATE TABLE IF NOT EXISTS fileless (
         tenant TEXT NOT NULL,
         app TEXT NOT NULL,
@@ -49,10 +58,12 @@ pub struct Index {
 }
 
 #[derive(Debug)]
-struct Open {
-    connection: Connection,
+pub(super) struct Open {
+    pub(super) connection: Connection,
     writes: u32,
     main_is_synced: bool,
+    /// Something was written since the last fsync.
+    unsynced: bool,
     /// Why the index must not be used any more.
     given_up: Option<StorageFault>,
 }
@@ -61,7 +72,14 @@ impl Index {
     /// Opens the index, or makes it. The text of the error is for the operator.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let connection = prepare(path).map_err(|error| error.to_string())?;
-        let open = Open { connection, writes: 0, main_is_synced: false, given_up: None };
+        let open = Open {
+            connection,
+            writes: 0,
+            main_is_synced: false,
+            // What a crash left in the WAL is not known to be on disk.
+            unsynced: true,
+            given_up: None,
+        };
         Ok(Self { path: path.to_owned(), open: Mutex::new(open) })
     }
 
@@ -100,7 +118,18 @@ impl Index {
         if !self.remove(of, app)? {
             return Ok(());
         }
+        self.make_durable()
+    }
+
+    /// Returns once everything written is on disk.
+    pub(super) fn make_durable(&self) -> Result<(), StorageFault> {
         let mut open = self.lock();
+        if let Some(fault) = &open.given_up {
+            return Err(fault.clone());
+        }
+        if !open.unsynced {
+            return Ok(());
+        }
         off_runtime(|| open.sync()).map_err(|cause| {
             let fault = self.fault("sync", cause);
             open.given_up = Some(fault.clone());
@@ -108,7 +137,7 @@ impl Index {
         })
     }
 
-    fn with<T>(
+    pub(super) fn with<T>(
         &self,
         operation: &'static str,
         work: impl FnOnce(&mut Open) -> rusqlite::Result<T>,
@@ -137,7 +166,8 @@ impl Index {
 }
 
 impl Open {
-    fn wrote(&mut self) -> rusqlite::Result<()> {
+    pub(super) fn wrote(&mut self) -> rusqlite::Result<()> {
+        self.unsynced = true;
         self.writes += 1;
         if self.writes >= WRITES_BETWEEN_CHECKPOINTS {
             self.writes = 0;
@@ -157,7 +187,9 @@ impl Open {
             sync::sync_file(&self.connection, File::Main)?;
             self.main_is_synced = true;
         }
-        sync::sync_file(&self.connection, File::Wal)
+        sync::sync_file(&self.connection, File::Wal)?;
+        self.unsynced = false;
+        Ok(())
     }
 }
 

@@ -18,6 +18,8 @@ const READ: &str = "SELECT v FROM _wk_meta WHERE k = ?1";
 const WRITE: &str = "INSERT INTO _wk_meta (k, v) VALUES (?1, ?2) \
                      ON CONFLICT (k) DO UPDATE SET v = excluded.v";
 
+const REMOVE: &str = "DELETE FROM _wk_meta WHERE k = ?1";
+
 /// Whose database a file is.
 #[derive(Debug, Clone)]
 pub(super) struct Identity {
@@ -97,12 +99,19 @@ impl LocalDatabase {
     }
 
     /// Joins the guest's transaction when one is open.
-    pub(super) fn write_meta(&mut self, key: Meta, value: &str) -> Result<(), StorageFault> {
+    pub(super) fn write_meta(
+        &mut self,
+        key: Meta,
+        value: Option<&str>,
+    ) -> Result<(), StorageFault> {
         self.usable()?;
         self.meta = None;
         let written = self.hooks.as_host(|| {
             set_pages_max(&self.connection, self.config.pages_max() + HOST_PAGES)?;
-            let written = self.write_rows(key, value);
+            let written = match value {
+                Some(value) => self.write_rows(key, value),
+                None => self.remove_row(key),
+            };
             set_pages_max(&self.connection, self.config.pages_max())?;
             written
         });
@@ -120,6 +129,13 @@ impl LocalDatabase {
         }
         self.write_row(key.key(), value)?;
         self.connection.execute_batch("RELEASE _wk_meta")
+    }
+
+    fn remove_row(&self, key: Meta) -> rusqlite::Result<()> {
+        if self.meta_exists()? {
+            self.connection.prepare_cached(REMOVE)?.execute([key.key()])?;
+        }
+        Ok(())
     }
 
     fn write_row(&self, key: &str, value: &str) -> rusqlite::Result<()> {

@@ -12,6 +12,7 @@
 //! The lock of the data directory stands for all locks: SQLite runs without its own, so a database
 //! must not be opened by another program while the server runs.
 
+mod alarm_index;
 mod budget;
 mod connection;
 mod data_dir;

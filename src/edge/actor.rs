@@ -6,11 +6,13 @@ use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use wasmkeep_supervisors::address::{Address, Target};
 use wasmkeep_supervisors::event::{
-    Body, Caller, Event, Header, Reason, Refusal, Reply, ReplyTo, Request, RequestHead, Ticket,
+    Body, Caller, Event, Header, Reason, Refusal, Reply, ReplyTo, Request, RequestHead, Task,
+    Ticket,
 };
+use wasmkeep_supervisors::headers;
 
 use super::server::EdgeState;
-use super::{body, headers, respond};
+use super::{body, respond};
 
 pub const PREFIX: &str = "/actor/";
 
@@ -58,8 +60,8 @@ async fn deliver(
         headers: client_headers(request),
     };
     let (reply, answer) = ReplyTo::channel();
-    let request = Request { head, body, caller: Caller::Outside };
-    let event = Event { address, request, reply, ticket: Ticket::default() };
+    let task = Task::Request(Request { head, body, caller: Caller::Outside });
+    let event = Event { address, task, reply, ticket: Ticket::default() };
     state.tree.deliver(event, answer).await
 }
 

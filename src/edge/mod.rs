@@ -6,10 +6,8 @@
 
 mod actor;
 mod body;
-mod headers;
 mod health;
 mod respond;
 mod server;
-mod status;
 
 pub use server::{Edge, EdgeError, EdgeState};

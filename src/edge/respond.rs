@@ -1,22 +1,12 @@
 //! Answers, the actor's and the host's, as HTTP.
 
 use actix_web::body::{BodyStream, SizedStream};
-use actix_web::http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, RETRY_AFTER};
+use actix_web::http::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
 use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
-use serde::Serialize;
 use wasmkeep_supervisors::event::{Body, BodyError, Ran, Reason, Refusal, Reply};
-
-use super::{headers, status};
-
-/// The body of an answer the host makes itself.
-#[derive(Serialize)]
-struct Explained<'a> {
-    reason: &'a str,
-    event: &'a str,
-    message: &'a str,
-}
+use wasmkeep_supervisors::headers;
 
 /// The actor's answer.
 pub fn reply(reply: Reply, method: &Method) -> HttpResponse {
@@ -80,24 +70,24 @@ fn body(
 
 /// The host's own answer.
 pub fn refusal(refusal: &Refusal) -> HttpResponse {
-    let status = StatusCode::from_u16(status::status(refusal.reason))
-        .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let Reply { status, headers, body } = refusal.to_reply();
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = HttpResponse::build(status);
-    response
-        .insert_header((headers::REASON, refusal.reason.as_str()))
-        .insert_header((headers::EVENT, refusal.ran.as_str()));
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        response.insert_header((RETRY_AFTER, "1"));
+    for (name, value) in headers {
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(&name), HeaderValue::from_maybe_shared(value))
+        {
+            response.insert_header((name, value));
+        }
     }
     if refusal.reason == Reason::BodyTooLarge && refusal.ran == Ran::NotRun {
         // The body is on its way and nobody reads it.
         response.force_close();
     }
-    response.json(Explained {
-        reason: refusal.reason.as_str(),
-        event: refusal.ran.as_str(),
-        message: refusal.sentence(),
-    })
+    match body {
+        Body::Whole(bytes) => response.body(bytes),
+        Body::Empty | Body::Stream(_) => response.finish(),
+    }
 }
 
 /// The body of an answer to HEAD.

@@ -1,28 +1,29 @@
-//! `wasmkeep:actor/alarms`: not in this build, and it says so.
+//! `wasmkeep:actor/alarms`.
 
+use wasmkeep_supervisors::time::Timestamp;
 use wasmkeep_wit::actor::wasmkeep::actor::alarms as wit;
 use wasmkeep_wit::actor::wasmkeep::actor::storage::SqlError;
 
 use super::state::HostState;
-
-fn not_in_this_build<T>() -> wasmtime::Result<Result<T, SqlError>> {
-    Ok(Err(SqlError::NotAllowed("alarms are not in this build".into())))
-}
+use super::storage::error_out;
 
 impl wit::Host for HostState {
-    fn set_alarm(&mut self, _at: wit::TimestampMs) -> wasmtime::Result<Result<(), SqlError>> {
-        not_in_this_build()
+    fn set_alarm(&mut self, at: wit::TimestampMs) -> wasmtime::Result<Result<(), SqlError>> {
+        let set = self.meter.waits(|| self.scope.set_alarm(Timestamp(at)));
+        Ok(set.map_err(error_out))
     }
 
     fn get_alarm(&mut self) -> wasmtime::Result<Result<Option<wit::TimestampMs>, SqlError>> {
-        not_in_this_build()
+        let pending = self.meter.waits(|| self.scope.get_alarm());
+        Ok(pending.map(|at| at.map(|at| at.0)).map_err(error_out))
     }
 
     fn clear_alarm(&mut self) -> wasmtime::Result<Result<(), SqlError>> {
-        not_in_this_build()
+        let cleared = self.meter.waits(|| self.scope.clear_alarm());
+        Ok(cleared.map_err(error_out))
     }
 
     fn attempt(&mut self) -> wasmtime::Result<u32> {
-        Ok(0)
+        Ok(self.scope.alarm_attempt())
     }
 }

@@ -1,9 +1,9 @@
-//! `wasmkeep:actor/calls`: not in this build, and it says so.
+//! `wasmkeep:actor/calls`.
 
 use wasmkeep_wit::actor::wasmkeep::actor::actors::{CallError, Request, Response};
 use wasmkeep_wit::actor::wasmkeep::actor::calls as wit;
 
-use super::actors::NO_CALLS;
+use super::actors::{error_out, request_in, response_out};
 use super::state::HostState;
 
 impl wit::Host for HostState {
@@ -11,6 +11,8 @@ impl wit::Host for HostState {
         &mut self,
         calls: Vec<(String, Request)>,
     ) -> wasmtime::Result<Vec<Result<Response, CallError>>> {
-        Ok(calls.iter().map(|_| Err(CallError::Failed(NO_CALLS.into()))).collect())
+        let calls = calls.into_iter().map(|(target, request)| (target, request_in(request)));
+        let answers = self.scope.call_many(calls.collect()).await.into_iter();
+        Ok(answers.map(|answer| answer.map(response_out).map_err(error_out)).collect())
     }
 }

@@ -1,11 +1,11 @@
-//! `wasmkeep:actor/env`: no layer of values exists yet, so no name is set.
+//! `wasmkeep:actor/env`.
 
 use wasmkeep_wit::actor::wasmkeep::actor::env as wit;
 
 use super::state::HostState;
 
 impl wit::Host for HostState {
-    fn get(&mut self, _name: String) -> wasmtime::Result<Option<String>> {
-        Ok(None)
+    fn get(&mut self, name: String) -> wasmtime::Result<Option<String>> {
+        Ok(self.scope.env(&name))
     }
 }

@@ -12,7 +12,8 @@ use http_body::{Body as _, Frame};
 use http_body_util::{BodyExt, Empty, Full};
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
-use wasmkeep_supervisors::event::{Body, BodyError, BodyStream, Header, Reply, Request};
+use wasmkeep_supervisors::event::{Body, BodyError, BodyStream, Caller, Header, Reply, Request};
+use wasmkeep_supervisors::headers;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, IoError};
@@ -52,7 +53,7 @@ pub fn link_error_codes(linker: &mut Linker<HostState>) -> wasmtime::Result<()> 
 /// The request as wasi-http takes it. What HTTP allows but these types refuse is left out of the
 /// headers, which the edge has parsed before: it does not happen to a request from a client.
 pub fn request_in(request: Request) -> Result<GuestRequest, ::http::Error> {
-    let Request { head, body, .. } = request;
+    let Request { head, body, caller } = request;
     let path = PathAndQuery::from_maybe_shared(Bytes::from(head.path))?;
     let authority = Authority::from_maybe_shared(Bytes::from(head.authority))
         .unwrap_or_else(|_| Authority::from_static(NO_AUTHORITY));
@@ -62,6 +63,10 @@ pub fn request_in(request: Request) -> Result<GuestRequest, ::http::Error> {
     *guest.method_mut() = ::http::Method::from_bytes(head.method.as_bytes())?;
     *guest.uri_mut() = uri;
     *guest.headers_mut() = headers_in(head.headers);
+    if let Caller::Actor(chain) = caller {
+        let caller = HeaderValue::from_str(&chain.caller().to_string())?;
+        guest.headers_mut().insert(headers::CALLER, caller);
+    }
     Ok(guest)
 }
 

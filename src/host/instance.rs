@@ -1,6 +1,7 @@
 //! A component in memory: makes it, runs one handler at a time, and says how each ended.
 
 use tokio::sync::oneshot;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use wasmkeep_supervisors::event::{Reason, Refusal, ReplyTo, Request};
 use wasmkeep_supervisors::ports::{GuestCall, GuestFault, GuestFuture, Instance};
@@ -64,7 +65,23 @@ impl GuestInstance {
     async fn init(&mut self, deadline: Instant) -> Result<(), GuestFault> {
         let meter = self.begin(deadline);
         let call = meter.metered(self.actor.call_on_init(&mut self.store));
-        match timeout_at(deadline, call).await {
+        let ended = timeout_at(deadline, call).await;
+        self.ended(ended)
+    }
+
+    async fn alarm(&mut self, deadline: Instant) -> Result<(), GuestFault> {
+        let meter = self.begin(deadline);
+        let call = meter.metered(self.actor.call_on_alarm(&mut self.store));
+        let ended = timeout_at(deadline, call).await;
+        self.ended(ended)
+    }
+
+    /// What the end of a handler without a response means.
+    fn ended(
+        &self,
+        ended: Result<wasmtime::Result<Result<(), String>>, Elapsed>,
+    ) -> Result<(), GuestFault> {
+        match ended {
             Ok(Ok(Ok(()))) => Ok(()),
             Ok(Ok(Err(text))) => Err(GuestFault::Refused(text)),
             Ok(Err(error)) => Err(self.fault(&error)),
@@ -184,6 +201,7 @@ impl Instance for GuestInstance {
         Box::pin(async move {
             match call {
                 GuestCall::Init => self.init(deadline).await,
+                GuestCall::Alarm => self.alarm(deadline).await,
                 GuestCall::Request { request, reply } => {
                     self.request(request, reply, deadline).await
                 }

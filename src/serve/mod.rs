@@ -1,6 +1,7 @@
 //! Builds the shells, starts the tree, binds the port, and stops it all in order: the only place
 //! that sees every shell.
 
+mod clock;
 mod limits;
 
 use std::collections::HashMap;
@@ -15,9 +16,9 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use wasmkeep_supervisors::address::{App, Class, Tenant};
 use wasmkeep_supervisors::metrics::Metrics;
-use wasmkeep_supervisors::ports::Guest;
-use wasmkeep_supervisors::tree::{Tree, TreeConfig};
+use wasmkeep_supervisors::tree::{ClassSpec, Tree, TreeConfig, TreePorts};
 
+use self::clock::SystemClock;
 use crate::config::ServeConfig;
 use crate::database::{DataDir, DatabaseConfig, LocalDatabases};
 use crate::edge::{Edge, EdgeState};
@@ -68,11 +69,13 @@ pub fn run(
     let metrics = Arc::new(Metrics::new().context("register the metrics")?);
     let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     let runtime = actors_runtime(cores)?;
+    let tenant = Tenant::default_tenant();
     let tree = runtime.block_on(Tree::start(
         classes,
-        Arc::new(databases),
+        TreePorts { databases: Arc::new(databases), clock: Arc::new(SystemClock) },
         Arc::clone(&metrics),
         TreeConfig {
+            tenant: tenant.clone(),
             instances_max,
             idle_timeout: config.idle_timeout,
             wall_budget: config.wall_budget,
@@ -80,13 +83,9 @@ pub fn run(
     ))?;
     let tree = Arc::new(tree);
     let ready = Arc::new(AtomicBool::new(true));
-    let state = EdgeState {
-        tree: Arc::clone(&tree),
-        metrics,
-        tenant: Tenant::default_tenant(),
-        ready: Arc::clone(&ready),
-    };
+    let state = EdgeState { tree: Arc::clone(&tree), metrics, tenant, ready: Arc::clone(&ready) };
     let edge = Edge::start(config.listen, cores, state)?;
+    tree.begin_alarms();
     tell(&Started { address: edge.address, data_dir: data_dir.path() });
     let ended = runtime.block_on(async {
         let ended = until_told(&tree).await;
@@ -103,8 +102,8 @@ fn load(
     components: &Components,
     config: &ServeConfig,
     source: &Source<'_>,
-) -> Result<HashMap<Class, Arc<dyn Guest>>> {
-    match source {
+) -> Result<HashMap<Class, ClassSpec>> {
+    let guests = match source {
         Source::Files => config
             .actors
             .iter()
@@ -114,12 +113,18 @@ fn load(
                     .with_context(|| format!("serve the class {}", actor.class))?;
                 Ok((actor.class.clone(), guest))
             })
-            .collect(),
+            .collect::<Result<Vec<_>>>()?,
         Source::Embedded { class, bytes } => {
             let guest = components.load(Path::new("the embedded component"), bytes)?;
-            Ok(HashMap::from([(class.clone(), guest)]))
+            vec![(class.clone(), guest)]
         }
-    }
+    };
+    let specs = guests.into_iter().map(|(class, guest)| {
+        let access = config.access.get(&class).cloned().unwrap_or_default();
+        let values = config.values.get(&class).cloned().unwrap_or_default();
+        (class, ClassSpec { guest, access, values })
+    });
+    Ok(specs.collect())
 }
 
 fn actors_runtime(workers: usize) -> Result<Runtime> {

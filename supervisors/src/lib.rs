@@ -6,13 +6,23 @@
 
 pub mod limits;
 
+pub mod time;
+
 pub mod address;
 
+pub mod headers;
+
+pub mod values;
+
 pub mod event;
+
+pub mod access;
 
 pub mod metrics;
 
 pub mod ports;
+
+pub mod alarm;
 
 pub mod actor;
 

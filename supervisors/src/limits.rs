@@ -95,3 +95,36 @@ pub const LOG_LINE_BYTES_MAX: usize = 8 * 1024;
 
 /// Guest log lines per actor and second; more are dropped and counted.
 pub const LOG_LINES_PER_SECOND: u32 = 100;
+
+/// First retry of a failed `on-alarm`; each further one doubles.
+pub const ALARM_RETRY_FIRST: Duration = Duration::from_secs(1);
+
+/// Longest wait between two attempts of `on-alarm`.
+pub const ALARM_RETRY_LONGEST: Duration = Duration::from_secs(300);
+
+/// Alarms of a node that run or wait for their actor at once; at most a quarter of
+/// `--max-instances`. More that are due wait for those.
+pub const ALARMS_AT_ONCE: usize = 64;
+
+/// The timer looks at the wall clock at least so often: it may be set.
+pub const CLOCK_LOOK: Duration = Duration::from_secs(1);
+
+/// When an alarm finds no capacity, no further one is tried for so long at first; doubled each time
+/// up to `ALARM_PAUSE_LONGEST`.
+pub const ALARM_PAUSE_FIRST: Duration = Duration::from_millis(50);
+
+/// Longest pause of the timer for want of capacity.
+pub const ALARM_PAUSE_LONGEST: Duration = Duration::from_secs(5);
+
+/// A call gives up while so much of its caller's wall remains; a fifth of a wall under 25 s.
+pub const CALL_RESERVE: Duration = Duration::from_secs(5);
+
+/// A wall shorter than this reserves a fifth of itself instead of `CALL_RESERVE`.
+pub const CALL_RESERVE_WALL: Duration = Duration::from_secs(25);
+
+/// Body of one call's request, and of its response.
+pub const CALL_BODY_BYTES_MAX: usize = 16 * MIB;
+
+/// Calls of one `call-many`. Its requests together, and its responses together, are bounded by
+/// `CALL_BODY_BYTES_MAX`.
+pub const CALLS_AT_ONCE: usize = 16;

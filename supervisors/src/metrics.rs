@@ -1,10 +1,13 @@
 //! Every metric of the product: name and help together, counted by processes and shells alike.
 
+use std::time::Duration;
+
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
 };
 
 use crate::address::Class;
+use crate::event::{Kind, Reason};
 
 /// Seconds: from a hot actor's answer to an event at its wall.
 const EVENT_SECONDS: [f64; 12] =
@@ -22,11 +25,25 @@ pub struct Metrics {
     pub process_exits: IntCounterVec,
     pub guest_log_lines: IntCounter,
     pub guest_log_lines_dropped: IntCounter,
+    pub alarms_put_off: IntCounter,
+    pub alarm_lateness_seconds: Histogram,
+    calls: IntCounterVec,
+    call_seconds: Histogram,
 }
 
 /// The counters of one class, looked up once so that an event costs no map access.
 #[derive(Clone)]
-pub struct ClassMetrics {
+pub struct ClassMetrics([KindMetrics; Kind::ALL.len()]);
+
+impl ClassMetrics {
+    pub fn of(&self, kind: Kind) -> &KindMetrics {
+        &self.0[kind as usize]
+    }
+}
+
+/// The counters of one class's events of one kind.
+#[derive(Clone)]
+pub struct KindMetrics {
     pub answered: IntCounter,
     pub failed: IntCounter,
     pub skipped: IntCounter,
@@ -54,7 +71,7 @@ impl Metrics {
                 "Time from the start of an event in its actor to its end",
             )
             .buckets(EVENT_SECONDS.to_vec()),
-            &["class"],
+            &["class", "kind"],
         )?;
         registry.register(Box::new(event_seconds.clone()))?;
         let admission_wait_seconds = Histogram::with_opts(
@@ -65,11 +82,39 @@ impl Metrics {
             .buckets(vec![0.001, 0.005, 0.01, 0.05, 0.1, 0.25]),
         )?;
         registry.register(Box::new(admission_wait_seconds.clone()))?;
+        let alarm_lateness_seconds = Histogram::with_opts(
+            HistogramOpts::new(
+                "wasmkeep_alarm_lateness_seconds",
+                "Time from when an alarm was due to the start of its handler",
+            )
+            .buckets(EVENT_SECONDS.to_vec()),
+        )?;
+        registry.register(Box::new(alarm_lateness_seconds.clone()))?;
+        let call_seconds = Histogram::with_opts(
+            HistogramOpts::new(
+                "wasmkeep_call_seconds",
+                "Time a call between actors took, as its caller saw it",
+            )
+            .buckets(EVENT_SECONDS.to_vec()),
+        )?;
+        registry.register(Box::new(call_seconds.clone()))?;
         Ok(Self {
+            alarms_put_off: counter(
+                "wasmkeep_alarms_put_off_total",
+                "Due alarms that could not run and were put off by the timer",
+            )?,
+            alarm_lateness_seconds,
+            calls: counters(
+                "wasmkeep_calls_total",
+                "Calls between actors by how they ended: answered, timeout, reentrant, \
+                 invalid-address, failed",
+                &["outcome"],
+            )?,
+            call_seconds,
             events: counters(
                 "wasmkeep_events_total",
-                "Events by class and how they ended: answered, failed, skipped",
-                &["class", "outcome"],
+                "Events by class, kind and how they ended: answered, failed, skipped",
+                &["class", "kind", "outcome"],
             )?,
             event_seconds,
             refusals: counters(
@@ -100,16 +145,25 @@ impl Metrics {
     }
 
     pub fn class(&self, class: &Class) -> ClassMetrics {
-        let outcome = |outcome: &str| self.events.with_label_values(&[class.as_str(), outcome]);
-        ClassMetrics {
-            answered: outcome("answered"),
-            failed: outcome("failed"),
-            skipped: outcome("skipped"),
-            seconds: self.event_seconds.with_label_values(&[class.as_str()]),
-        }
+        ClassMetrics(Kind::ALL.map(|kind| {
+            let labels = [class.as_str(), kind.as_str()];
+            let outcome =
+                |outcome: &str| self.events.with_label_values(&[labels[0], labels[1], outcome]);
+            KindMetrics {
+                answered: outcome("answered"),
+                failed: outcome("failed"),
+                skipped: outcome("skipped"),
+                seconds: self.event_seconds.with_label_values(&labels),
+            }
+        }))
     }
 
-    pub fn refused(&self, reason: crate::event::Reason) {
+    pub fn refused(&self, reason: Reason) {
         self.refusals.with_label_values(&[reason.as_str()]).inc();
+    }
+
+    pub fn called(&self, outcome: &str, took: Duration) {
+        self.calls.with_label_values(&[outcome]).inc();
+        self.call_seconds.observe(took.as_secs_f64());
     }
 }

@@ -166,7 +166,7 @@ fn a_full_database_still_reads_and_deletes() {
     assert!(why.contains("1 MiB"), "{why}");
     assert_eq!(database.integer("SELECT count(*) FROM t"), ran as i64);
     // The host has room of its own.
-    database.set_meta(Meta::InitComponent, &"c".repeat(64)).expect("room for the host");
+    database.set_meta(Meta::InitComponent, Some(&"c".repeat(64))).expect("room for the host");
     assert!(is_quota(&database.run_err(insert)));
     database.run_ok("UPDATE t SET v = 1 WHERE id < 5");
     database.run_ok(insert);
@@ -190,7 +190,7 @@ fn the_host_is_not_stopped_by_the_guests_budgets() {
     let node = Node::with(short_cpu());
     let mut database = node.open("a");
     assert!(is_quota(&database.run_err(ENDLESS)));
-    database.set_meta(Meta::InitComponent, "c").expect("the host writes");
+    database.set_meta(Meta::InitComponent, Some("c")).expect("the host writes");
     assert_eq!(database.meta(Meta::InitComponent), Ok(Some("c".into())));
     assert_eq!(database.end_event(), Ok(false));
 }
@@ -199,7 +199,7 @@ fn the_host_is_not_stopped_by_the_guests_budgets() {
 fn the_statement_cache_is_no_way_round_the_sandbox() {
     let node = Node::new();
     let mut database = node.open("a");
-    database.set_meta(Meta::InitComponent, "c").expect("the host writes");
+    database.set_meta(Meta::InitComponent, Some("c")).expect("the host writes");
     database.meta(Meta::InitComponent).expect("the host reads");
     for sql in ["SELECT v FROM _wk_meta WHERE k = ?1", "SELECT k, v FROM _wk_meta"] {
         let params = vec![SqlValue::Text("name".into()); sql.matches('?').count()];

@@ -33,7 +33,7 @@ fn costs() {
             database.run_ok("CREATE TABLE t (k PRIMARY KEY, v)");
             database.run_ok("INSERT INTO t VALUES ('a', 1)");
         });
-        timed(&mut init, || database.set_meta(Meta::InitComponent, "c").expect("a write"));
+        timed(&mut init, || database.set_meta(Meta::InitComponent, Some("c")).expect("a write"));
         database.end_event().expect("an end");
         timed(&mut close, || Box::new(database).close().expect("a close"));
     }

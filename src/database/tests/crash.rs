@@ -54,7 +54,7 @@ fn crash_child() {
                 0 => database.sync().expect("a working disk"),
                 1 => {
                     let value = (next - 1).to_string();
-                    database.set_meta(Meta::InitComponent, &value).expect("the host writes");
+                    database.set_meta(Meta::InitComponent, Some(&value)).expect("the host writes");
                     databases.set_fileless_init(&address("b"), &value).expect("the index writes");
                     writeln!(said, "remembered {value}").expect("a reader");
                 }

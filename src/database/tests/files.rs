@@ -70,7 +70,7 @@ fn every_name_has_its_own_file() {
     for name in names {
         let mut database = node.open(name);
         database.run_ok("CREATE TABLE t (v)");
-        database.set_meta(Meta::InitComponent, name).expect("the host writes");
+        database.set_meta(Meta::InitComponent, Some(name)).expect("the host writes");
         Box::new(database).close().expect("it closes");
     }
     let node = node.restart();
@@ -90,17 +90,17 @@ fn what_the_host_keeps_commits_with_the_guests_transaction() {
     assert_eq!(database.meta(Meta::InitComponent), Ok(None));
     database.run_ok("BEGIN");
     database.run_ok("CREATE TABLE t (v)");
-    database.set_meta(Meta::InitComponent, "one").expect("the host writes");
+    database.set_meta(Meta::InitComponent, Some("one")).expect("the host writes");
     assert_eq!(database.meta(Meta::InitComponent), Ok(Some("one".into())));
     assert_eq!(database.end_event(), Ok(true));
     assert_eq!(database.meta(Meta::InitComponent), Ok(None));
     database.begin_event(in_30_s());
-    database.set_meta(Meta::InitComponent, "one").expect("the host writes");
+    database.set_meta(Meta::InitComponent, Some("one")).expect("the host writes");
     Box::new(database).close().expect("it closes");
     let mut database = node.open("a");
     assert_eq!(database.meta(Meta::InitComponent), Ok(Some("one".into())));
     database.run_ok("BEGIN");
-    database.set_meta(Meta::InitComponent, "two").expect("the host writes");
+    database.set_meta(Meta::InitComponent, Some("two")).expect("the host writes");
     assert_eq!(database.meta(Meta::InitComponent), Ok(Some("two".into())));
     database.run_ok("ROLLBACK");
     assert_eq!(database.meta(Meta::InitComponent), Ok(Some("one".into())));
@@ -111,7 +111,7 @@ fn another_actors_file_is_refused() {
     let node = Node::new();
     let mut database = node.open("a");
     database.run_ok("CREATE TABLE t (v)");
-    database.set_meta(Meta::InitComponent, "c").expect("the host writes");
+    database.set_meta(Meta::InitComponent, Some("c")).expect("the host writes");
     Box::new(database).close().expect("it closes");
     let to = node.path("b");
     std::fs::create_dir_all(to.parent().expect("a directory")).expect("a directory");
@@ -195,7 +195,7 @@ fn removing_takes_everything_and_may_be_repeated() {
     node.databases.remove(&a).expect("nothing to remove");
     let mut database = node.open("a");
     database.run_ok("CREATE TABLE t (v)");
-    database.set_meta(Meta::InitComponent, "c").expect("the host writes");
+    database.set_meta(Meta::InitComponent, Some("c")).expect("the host writes");
     drop(database);
     assert!(node.path("a").exists() && node.wal("a").exists());
     super::super::sync::faults::SYNCED.set([0; 3]);

@@ -273,7 +273,7 @@ const IMPOSSIBLE: &[&str] = &[
 
 fn with_tables(node: &Node) -> LocalDatabase {
     let mut database = node.open("secret-name");
-    database.set_meta(Meta::InitComponent, "secret-component").expect("the host writes");
+    database.set_meta(Meta::InitComponent, Some("secret-component")).expect("the host writes");
     database.run_ok("CREATE TABLE t (a, b)");
     database.run_ok("INSERT INTO t VALUES ('a', 1)");
     database.run_ok("CREATE VIRTUAL TABLE f USING fts5(a)");
@@ -284,7 +284,7 @@ fn with_tables(node: &Node) -> LocalDatabase {
 fn ordinary_sql_is_allowed() {
     let node = Node::new();
     let mut database = node.open("a");
-    database.set_meta(Meta::InitComponent, "c").expect("the host writes");
+    database.set_meta(Meta::InitComponent, Some("c")).expect("the host writes");
     for sql in ALLOWED {
         database.run_ok(sql);
     }

@@ -9,13 +9,13 @@ use tokio::sync::{Semaphore, oneshot};
 use super::queue::{Gate, NotAdmitted, Permit};
 use super::residents::Seat;
 use crate::address::Address;
-use crate::event::{ReplyTo, Request, Ticket};
+use crate::event::{ReplyTo, Task, Ticket};
 use crate::limits::QUEUE_EVENTS_MAX;
 
 /// An admitted event: the permit is its place in the queue.
 pub struct QueuedEvent {
     pub permit: Permit,
-    pub request: Request,
+    pub task: Task,
     pub reply: ReplyTo,
     pub ticket: Ticket,
 }
@@ -76,7 +76,7 @@ pub struct Mailbox {
 }
 
 /// An event that its process could not take any more.
-pub type Returned = (Request, ReplyTo, Ticket);
+pub type Returned = (Task, ReplyTo, Ticket);
 
 impl Mailbox {
     /// Takes a place in the queue. While it is held the actor stays in memory.
@@ -84,23 +84,28 @@ impl Mailbox {
         self.shared.gate.admit()
     }
 
+    /// As `admit`, for what the host bounds elsewhere: a full queue does not refuse it.
+    pub fn admit_job(&self) -> Result<Permit, NotAdmitted> {
+        self.shared.gate.admit_job()
+    }
+
     /// Sends an event that has a place in the queue.
     pub fn send(
         &self,
         permit: Permit,
-        request: Request,
+        task: Task,
         reply: ReplyTo,
         ticket: Ticket,
     ) -> Result<(), Box<Returned>> {
         self.shared.used.store(true, Ordering::Relaxed);
-        let queued = Box::new(QueuedEvent { permit, request, reply, ticket });
+        let queued = Box::new(QueuedEvent { permit, task, reply, ticket });
         match self.process.send_message(ActorMessage::Event(queued)) {
             Ok(()) => Ok(()),
             // The process failed and nobody has closed the gate yet.
             Err(ractor::MessagingErr::SendErr(ActorMessage::Event(queued))) => {
                 self.shared.gate.close();
-                let QueuedEvent { request, reply, ticket, .. } = *queued;
-                Err(Box::new((request, reply, ticket)))
+                let QueuedEvent { task, reply, ticket, .. } = *queued;
+                Err(Box::new((task, reply, ticket)))
             }
             Err(_) => unreachable!("an actor's process takes ActorMessage only"),
         }

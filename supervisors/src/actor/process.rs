@@ -13,20 +13,21 @@ use tokio::time::Instant;
 
 use super::mailbox::{ActorMessage, QueuedEvent, Shared};
 use super::residents::{Residence, Residents};
-use super::scope::{ActorScope, EndOfEvent};
-use crate::event::{Reason, Refusal, ReplyTo, Request};
-use crate::metrics::{ClassMetrics, Metrics};
-use crate::ports::{Databases, Guest, GuestCall, GuestFault, Instance};
+use super::scope::{ActorScope, Attempt, EndOfEvent, ScopePorts};
+use crate::access::Access;
+use crate::event::{Caller, Kind, Reason, Refusal, Reply, ReplyTo, Request, Task};
+use crate::metrics::{ClassMetrics, KindMetrics, Metrics};
+use crate::ports::{Guest, GuestCall, GuestFault, Instance};
 
 /// What every actor process of a class shares.
 pub struct ClassRuntime {
     pub guest: Arc<dyn Guest>,
-    pub databases: Arc<dyn Databases>,
+    pub access: Access,
+    pub scope: Arc<ScopePorts>,
     pub residents: Arc<Residents>,
     pub metrics: Arc<Metrics>,
     pub counters: ClassMetrics,
     pub idle_timeout: Duration,
-    pub wall_budget: Duration,
 }
 
 pub struct ActorProcess(pub Arc<ClassRuntime>);
@@ -60,11 +61,7 @@ impl Process for ActorProcess {
     ) -> Result<State, ActorProcessingErr> {
         let Arguments { shared, residence } = arguments;
         self.0.metrics.wakes.inc();
-        let scope = ActorScope::new(
-            shared.address.clone(),
-            Arc::clone(&self.0.databases),
-            Arc::clone(&self.0.metrics),
-        );
+        let scope = ActorScope::new(shared.address.clone(), Arc::clone(&self.0.scope));
         let mut state = State {
             shared,
             scope,
@@ -119,16 +116,16 @@ impl Process for ActorProcess {
 impl ActorProcess {
     /// Takes one event off the queue and runs it, unless nobody waits for it any more.
     async fn take(&self, event: QueuedEvent, state: &mut State) {
-        let QueuedEvent { permit, request, mut reply, ticket } = event;
+        let QueuedEvent { permit, task, mut reply, ticket } = event;
         // Dropped before the reply: whoever learns of a panic finds the gate closed.
         let mut closes = ClosesUnlessDone { shared: Arc::clone(&state.shared), done: false };
         let running = permit.start();
         if !ticket.start() {
-            self.0.counters.skipped.inc();
+            self.0.counters.of(task.kind()).skipped.inc();
         } else if self.0.residents.grace_is_over() {
             reply.send(Err(Refusal::not_run(Reason::Stopping)));
         } else {
-            self.run(request, &mut reply, state).await;
+            self.run(task, &mut reply, state).await;
         }
         closes.done = true;
         state.last_event = Instant::now();
@@ -138,34 +135,100 @@ impl ActorProcess {
         }
     }
 
-    async fn run(&self, request: Request, reply: &mut ReplyTo, state: &mut State) {
+    async fn run(&self, task: Task, reply: &mut ReplyTo, state: &mut State) {
         let started = Instant::now();
-        let deadline = started + self.0.wall_budget;
-        state.scope.begin_event(deadline);
-        let served = self.serve(request, reply, state, deadline).await;
-        let end = state.scope.end_event();
-        match &served {
-            Ok(()) => self.0.counters.answered.inc(),
-            Err(refusal) => {
-                self.0.counters.failed.inc();
-                tracing::warn!(actor = %state.shared.address, %refusal, "event failed");
-            }
-        }
-        if let Err(refusal) = served {
-            // Refused when the head has gone out already: then the body's end tells the client.
-            reply.send(Err(refusal));
-        }
-        match end {
-            EndOfEvent::Kept => {}
-            EndOfEvent::Deleted | EndOfEvent::GivenUp => {
-                state.instance = None;
-                state.initialised = false;
-            }
+        let deadline = started + self.0.scope.wall_budget;
+        let kind = task.kind();
+        match task {
+            Task::Request(request) => self.run_request(request, reply, state, deadline).await,
+            Task::Alarm => self.run_alarm(reply, state, deadline).await,
         }
         if state.instance.as_mut().is_some_and(|instance| instance.is_worn()) {
             state.instance = None;
         }
-        self.0.counters.seconds.observe(started.elapsed().as_secs_f64());
+        self.0.counters.of(kind).seconds.observe(started.elapsed().as_secs_f64());
+    }
+
+    async fn run_request(
+        &self,
+        request: Request,
+        reply: &mut ReplyTo,
+        state: &mut State,
+        deadline: Instant,
+    ) {
+        let counters = self.0.counters.of(match request.caller {
+            Caller::Outside => Kind::Request,
+            Caller::Actor(_) => Kind::Call,
+        });
+        state.scope.begin_event(&request.caller, deadline);
+        let served = self.serve(request, reply, state, deadline).await;
+        self.end_event(state, None);
+        match served {
+            Ok(()) => counters.answered.inc(),
+            Err(refusal) => {
+                self.failed(counters, state, &refusal);
+                // Refused when the head has gone out already: then the body's end tells the
+                // client.
+                reply.send(Err(refusal));
+            }
+        }
+    }
+
+    /// Runs `on-alarm`, if the database says that the alarm is due. Answers with an error only when
+    /// what is pending now could not be written: whoever asked then has to ask again.
+    async fn run_alarm(&self, reply: &mut ReplyTo, state: &mut State, deadline: Instant) {
+        let counters = self.0.counters.of(Kind::Alarm);
+        state.scope.begin_event(&Caller::Outside, deadline);
+        let ended = match state.scope.begin_alarm() {
+            Ok(Some(number)) => {
+                let served = self.serve_alarm(number, state, deadline).await;
+                let succeeded = served.is_ok();
+                match served {
+                    Ok(()) => counters.answered.inc(),
+                    Err(refusal) => self.failed(counters, state, &refusal),
+                }
+                self.end_event(state, Some(Attempt { number, succeeded }))
+            }
+            Ok(None) => {
+                counters.skipped.inc();
+                self.end_event(state, None)
+            }
+            Err(fault) => {
+                tracing::error!(actor = %state.shared.address, error = %fault, "alarm not read");
+                self.end_event(state, None);
+                EndOfEvent::GivenUp
+            }
+        };
+        reply.send(match ended {
+            EndOfEvent::Kept | EndOfEvent::Deleted => Ok(Reply::done()),
+            EndOfEvent::GivenUp => Err(Refusal::ran(Reason::DatabaseUnusable)),
+        });
+    }
+
+    /// Makes the actor ready and runs its alarm's handler.
+    async fn serve_alarm(
+        &self,
+        attempt: u32,
+        state: &mut State,
+        deadline: Instant,
+    ) -> Result<(), Refusal> {
+        self.initialise(state, deadline).await?;
+        state.scope.set_attempt(attempt);
+        self.call(state, GuestCall::Alarm, deadline).await.map_err(|fault| refusal(&fault))
+    }
+
+    fn failed(&self, counters: &KindMetrics, state: &State, refusal: &Refusal) {
+        counters.failed.inc();
+        tracing::warn!(actor = %state.shared.address, %refusal, "event failed");
+    }
+
+    fn end_event(&self, state: &mut State, attempt: Option<Attempt>) -> EndOfEvent {
+        let end = state.scope.end_event(attempt);
+        if end != EndOfEvent::Kept {
+            state.instance = None;
+            state.initialised = false;
+        }
+        end
     }
 
     /// Makes the actor ready and runs its handler.
@@ -176,9 +239,23 @@ impl ActorProcess {
         state: &mut State,
         deadline: Instant,
     ) -> Result<(), Refusal> {
-        self.initialise(state, deadline).await?;
+        if !state.initialised {
+            self.admit(&request.caller, state)?;
+            self.initialise(state, deadline).await?;
+        }
         let call = GuestCall::Request { request, reply };
         self.call(state, call, deadline).await.map_err(|fault| refusal(&fault))
+    }
+
+    /// Refuses what may not create this actor. Asked again here, where nobody else can delete it
+    /// meanwhile: what the tree saw may be over.
+    fn admit(&self, caller: &Caller, state: &State) -> Result<(), Refusal> {
+        let mut exists = Ok(true);
+        let admitted = self.0.access.admit(caller, &state.shared.address.name, || {
+            exists = state.scope.exists();
+            exists != Ok(false)
+        });
+        exists.and(admitted)
     }
 
     /// Sees to it that `on-init` of the present component has succeeded for this actor.

@@ -40,12 +40,22 @@ impl Gate {
 
     /// Takes a place in the queue.
     pub fn admit(self: &Arc<Self>) -> Result<Permit, NotAdmitted> {
+        self.admit_below(self.capacity)
+    }
+
+    /// Takes a place beyond the capacity: for the host's own events, of which an actor has one at
+    /// a time.
+    pub fn admit_job(self: &Arc<Self>) -> Result<Permit, NotAdmitted> {
+        self.admit_below(WAITING)
+    }
+
+    fn admit_below(self: &Arc<Self>, capacity: u64) -> Result<Permit, NotAdmitted> {
         let mut now = self.state.load(Ordering::Acquire);
         loop {
             if now & CLOSED != 0 {
                 return Err(NotAdmitted::Closed);
             }
-            if now & WAITING >= self.capacity {
+            if now & WAITING >= capacity {
                 return Err(NotAdmitted::Full);
             }
             match self.state.compare_exchange_weak(
@@ -116,7 +126,9 @@ mod tests {
         let first = gate.admit().expect("a place");
         let _second = gate.admit().expect("a place");
         assert_eq!(gate.admit().err(), Some(NotAdmitted::Full));
-        drop(first);
+        let _job = gate.admit_job().expect("a place beyond the capacity");
+        assert_eq!(gate.admit().err(), Some(NotAdmitted::Full));
+        drop((first, _job));
         assert!(gate.admit().is_ok());
     }
 

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -11,10 +9,9 @@ use tokio::time::sleep;
 use crate::address::{ActorName, Address, Class, Tenant};
 use crate::event::{Body, Ran, Reason, Refusal};
 use crate::limits::{IDLE_TIMEOUT, WALL_BUDGET};
-use crate::metrics::Metrics;
-use crate::ports::{Databases as _, Guest};
-use crate::testing::{Fault, MemoryDatabases, ScriptedGuest, scripted_event};
-use crate::tree::{Tree, TreeConfig};
+use crate::ports::Databases as _;
+use crate::testing::{Fault, MemoryDatabases, ScriptedGuest, TreeSetup, scripted_event};
+use crate::tree::Tree;
 
 /// One actor, `a/x`, and what it stands on.
 struct Actor {
@@ -28,13 +25,10 @@ impl Actor {
     async fn start() -> Self {
         let guest = ScriptedGuest::new("v1");
         let databases = MemoryDatabases::new();
+        let mut setup = TreeSetup::new().class("a", &guest);
+        setup.databases = databases.clone();
+        let tree = setup.start().await;
         let class = Class::parse("a").unwrap();
-        let guests: HashMap<Class, Arc<dyn Guest>> =
-            HashMap::from([(class.clone(), Arc::new(guest.clone()) as Arc<dyn Guest>)]);
-        let config =
-            TreeConfig { instances_max: 10, idle_timeout: IDLE_TIMEOUT, wall_budget: WALL_BUDGET };
-        let metrics = Arc::new(Metrics::new().unwrap());
-        let tree = Tree::start(guests, Arc::new(databases.clone()), metrics, config).await.unwrap();
         let name = ActorName::parse("x").unwrap();
         let address = Address { tenant: Tenant::default_tenant(), class, name };
         Self { tree, guest, databases, address }

@@ -3,7 +3,8 @@
 use thiserror::Error;
 use tokio::time::Instant;
 
-use crate::address::Address;
+use crate::address::{Address, Class, Tenant};
+use crate::time::Timestamp;
 
 /// One SQL value, as SQLite stores it.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,12 +74,19 @@ pub enum OpenError {
 pub enum Meta {
     /// The component whose `on-init` succeeded last, as hexadecimal SHA-256.
     InitComponent,
+    /// The pending alarm: `alarm/record.rs`.
+    Alarm,
+    /// The alarm that a running `on-alarm` has set: it takes the pending one's place when that
+    /// handler succeeds.
+    NextAlarm,
 }
 
 impl Meta {
     pub const fn key(self) -> &'static str {
         match self {
             Meta::InitComponent => "init_component",
+            Meta::Alarm => "alarm",
+            Meta::NextAlarm => "next_alarm",
         }
     }
 }
@@ -99,7 +107,34 @@ pub trait Databases: Send + Sync + 'static {
     /// Remembers that an actor without a database file was initialised by `component`.
     fn set_fileless_init(&self, address: &Address, component: &str) -> Result<(), StorageFault>;
 
-    /// Removes what the node knows of the actor: the index entry, the WAL file, then the database,
+    /// When the node's index of alarms says that this actor's is due.
+    fn indexed_alarm(&self, address: &Address) -> Result<Option<Timestamp>, StorageFault>;
+
+    /// Writes the index of alarms. It survives a crash of the server; `sync_index` makes it survive
+    /// a power cut.
+    fn index_alarm(&self, address: &Address, due: Option<Timestamp>) -> Result<(), StorageFault>;
+
+    /// The actors of a class whose alarms are due by then, as the index has it, the earliest first.
+    fn alarms_due(
+        &self,
+        tenant: &Tenant,
+        class: &Class,
+        by: Timestamp,
+        most: usize,
+    ) -> Result<Vec<(Timestamp, Address)>, StorageFault>;
+
+    /// When the class's first alarm after that moment is due.
+    fn next_alarm(
+        &self,
+        tenant: &Tenant,
+        class: &Class,
+        after: Timestamp,
+    ) -> Result<Option<Timestamp>, StorageFault>;
+
+    /// Makes the index durable.
+    fn sync_index(&self) -> Result<(), StorageFault>;
+
+    /// Removes what the node knows of the actor: the index entries, the WAL file, then the database,
     /// and makes that durable. The database must be closed. Repeating it is harmless.
     fn remove(&self, address: &Address) -> Result<(), StorageFault>;
 }
@@ -132,7 +167,8 @@ pub trait Database: Send {
 
     fn meta(&mut self, key: Meta) -> Result<Option<String>, StorageFault>;
 
-    fn set_meta(&mut self, key: Meta, value: &str) -> Result<(), StorageFault>;
+    /// Writes or removes one value; joins the guest's transaction when one is open.
+    fn set_meta(&mut self, key: Meta, value: Option<&str>) -> Result<(), StorageFault>;
 
     /// Moves the WAL into the database file and closes both.
     fn close(self: Box<Self>) -> Result<(), StorageFault>;

@@ -4,12 +4,14 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use thiserror::Error;
 use tokio::time::Instant;
 
 use super::database::{RowSet, SqlError, SqlValue};
 use crate::address::Address;
-use crate::event::{ReplyTo, Request};
+use crate::event::{Header, ReplyTo, Request};
+use crate::time::Timestamp;
 
 pub type GuestFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, GuestFault>> + Send + 'a>>;
 pub type ScopeFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -41,6 +43,38 @@ pub enum GuestCall<'a> {
         request: Request,
         reply: &'a mut ReplyTo,
     },
+    Alarm,
+}
+
+/// What an actor sends to another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallRequest {
+    pub method: String,
+    /// Path and query below the callee's address.
+    pub path: String,
+    pub headers: Vec<Header>,
+    pub body: Bytes,
+}
+
+/// What it gets back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallResponse {
+    pub status: u16,
+    pub headers: Vec<Header>,
+    pub body: Bytes,
+}
+
+/// Why a call has no response. The cases are those of `call-error` in `wit/actors.wit`.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CallError {
+    #[error("timeout")]
+    Timeout,
+    #[error("reentrant")]
+    Reentrant,
+    #[error("invalid address")]
+    InvalidAddress,
+    #[error("failed: {0}")]
+    Failed(String),
 }
 
 /// How guest code failed.
@@ -87,6 +121,31 @@ pub trait EventScope: Send + Sync + 'static {
     fn delete_self(&self);
 
     fn delete_self_durable(&self) -> ScopeFuture<'_, Result<(), SqlError>>;
+
+    fn set_alarm(&self, at: Timestamp) -> Result<(), SqlError>;
+
+    fn get_alarm(&self) -> Result<Option<Timestamp>, SqlError>;
+
+    fn clear_alarm(&self) -> Result<(), SqlError>;
+
+    /// Which attempt of `on-alarm` runs, counted from 1; 0 in any other handler.
+    fn alarm_attempt(&self) -> u32;
+
+    /// Calls `class/name`, and waits for the answer.
+    fn call<'a>(
+        &'a self,
+        target: &'a str,
+        request: CallRequest,
+    ) -> ScopeFuture<'a, Result<CallResponse, CallError>>;
+
+    /// Calls all of them at once; one result each, in their order.
+    fn call_many(
+        &self,
+        calls: Vec<(String, CallRequest)>,
+    ) -> ScopeFuture<'_, Vec<Result<CallResponse, CallError>>>;
+
+    /// A value the operator gave to the actor's class.
+    fn env(&self, name: &str) -> Option<String>;
 
     /// A line the guest wrote to its standard output or error.
     fn log(&self, line: &str, is_error: bool);

@@ -2,12 +2,18 @@
 //!
 //! `Databases` and `Database` keep an actor's data, `Guest` and `Instance` run its code, and
 //! `EventScope` is everything that code may ask of the host during one event. The processes hold
-//! these as trait objects, so no shell's type reaches into the tree.
+//! these as trait objects, so no shell's type reaches into the tree. `Deliver` is the tree's own: it
+//! hands up what timers and calls bring, to modules above the one that brings it.
 
 mod database;
 mod guest;
+mod world;
 
 pub use database::{
     ConstraintKind, Database, Databases, Meta, OpenError, RowSet, SqlError, SqlValue, StorageFault,
 };
-pub use guest::{EventScope, Guest, GuestCall, GuestFault, GuestFuture, Instance, ScopeFuture};
+pub use guest::{
+    CallError, CallRequest, CallResponse, EventScope, Guest, GuestCall, GuestFault, GuestFuture,
+    Instance, ScopeFuture,
+};
+pub use world::{Clock, Deliver};

@@ -1,16 +1,17 @@
 //! Databases in memory. A statement is any text and adds a row of itself; `BEGIN`, `COMMIT`, `END`
 //! and `ROLLBACK` do what they say, and a query returns all rows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::address::Address;
+use crate::address::{Address, Class, Tenant};
 use crate::ports::{
     Database, Databases, Meta, OpenError, RowSet, SqlError, SqlValue, StorageFault,
 };
+use crate::time::Timestamp;
 
 /// An operation that can be made to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,6 +25,9 @@ pub enum Fault {
     ReadMeta,
     WriteMeta,
     Remove,
+    ReadIndex,
+    WriteIndex,
+    SyncIndex,
     Close,
 }
 
@@ -37,6 +41,8 @@ struct File {
 struct Disk {
     files: HashMap<Address, File>,
     fileless: HashMap<Address, String>,
+    alarms: BTreeMap<Address, Timestamp>,
+    index_synced: usize,
     open: HashMap<Address, usize>,
     /// Times each operation still fails.
     faults: HashMap<Fault, usize>,
@@ -73,7 +79,31 @@ impl MemoryDatabases {
 
     /// Which component the actor's own file says initialised it.
     pub fn init_component(&self, address: &Address) -> Option<String> {
-        self.lock().files.get(address)?.meta.get(Meta::InitComponent.key()).cloned()
+        self.meta(address, Meta::InitComponent)
+    }
+
+    /// What the index of alarms says.
+    pub fn index(&self, address: &Address) -> Option<Timestamp> {
+        self.lock().alarms.get(address).copied()
+    }
+
+    /// Puts an entry into the index, as a crash may leave one.
+    pub fn set_index(&self, address: &Address, due: Option<Timestamp>) {
+        let alarms = &mut self.lock().alarms;
+        match due {
+            Some(due) => alarms.insert(address.clone(), due),
+            None => alarms.remove(address),
+        };
+    }
+
+    /// How often the index was made durable.
+    pub fn index_synced(&self) -> usize {
+        self.lock().index_synced
+    }
+
+    /// A value the host keeps in the actor's file.
+    pub fn meta(&self, address: &Address, key: Meta) -> Option<String> {
+        self.lock().files.get(address)?.meta.get(key.key()).cloned()
     }
 
     /// Databases open now.
@@ -163,6 +193,57 @@ impl Databases for MemoryDatabases {
         Ok(())
     }
 
+    fn indexed_alarm(&self, address: &Address) -> Result<Option<Timestamp>, StorageFault> {
+        let mut disk = self.lock();
+        disk.check(Fault::ReadIndex)?;
+        Ok(disk.alarms.get(address).copied())
+    }
+
+    fn index_alarm(&self, address: &Address, due: Option<Timestamp>) -> Result<(), StorageFault> {
+        self.lock().check(Fault::WriteIndex)?;
+        self.set_index(address, due);
+        Ok(())
+    }
+
+    fn alarms_due(
+        &self,
+        tenant: &Tenant,
+        class: &Class,
+        by: Timestamp,
+        most: usize,
+    ) -> Result<Vec<(Timestamp, Address)>, StorageFault> {
+        let mut disk = self.lock();
+        disk.check(Fault::ReadIndex)?;
+        let of_class = disk.alarms.iter().filter(|(address, due)| {
+            address.tenant == *tenant && address.class == *class && **due <= by
+        });
+        let mut due: Vec<_> = of_class.map(|(address, due)| (*due, address.clone())).collect();
+        due.sort();
+        due.truncate(most);
+        Ok(due)
+    }
+
+    fn next_alarm(
+        &self,
+        tenant: &Tenant,
+        class: &Class,
+        after: Timestamp,
+    ) -> Result<Option<Timestamp>, StorageFault> {
+        let mut disk = self.lock();
+        disk.check(Fault::ReadIndex)?;
+        let of_class = disk.alarms.iter().filter(|(address, due)| {
+            address.tenant == *tenant && address.class == *class && **due > after
+        });
+        Ok(of_class.map(|(_, due)| *due).min())
+    }
+
+    fn sync_index(&self) -> Result<(), StorageFault> {
+        let mut disk = self.lock();
+        disk.check(Fault::SyncIndex)?;
+        disk.index_synced += 1;
+        Ok(())
+    }
+
     fn remove(&self, address: &Address) -> Result<(), StorageFault> {
         let mut disk = self.lock();
         if disk.open.get(address).is_some_and(|open| *open > 0) {
@@ -171,6 +252,7 @@ impl Databases for MemoryDatabases {
         disk.check(Fault::Remove)?;
         disk.files.remove(address);
         disk.fileless.remove(address);
+        disk.alarms.remove(address);
         disk.removed += 1;
         Ok(())
     }
@@ -179,15 +261,29 @@ impl Databases for MemoryDatabases {
 struct MemoryDatabase {
     node: MemoryDatabases,
     address: Address,
-    /// Rows of the open transaction.
-    pending: Option<Vec<String>>,
+    /// The open transaction.
+    pending: Option<Pending>,
+}
+
+/// What a transaction has written and not committed.
+#[derive(Default)]
+struct Pending {
+    rows: Vec<String>,
+    meta: HashMap<&'static str, Option<String>>,
 }
 
 impl MemoryDatabase {
     fn commit(&mut self) {
         let pending = self.pending.take().unwrap_or_default();
         let mut disk = self.node.lock();
-        disk.files.entry(self.address.clone()).or_default().rows.extend(pending);
+        let file = disk.files.entry(self.address.clone()).or_default();
+        file.rows.extend(pending.rows);
+        for (key, value) in pending.meta {
+            match value {
+                Some(value) => file.meta.insert(key, value),
+                None => file.meta.remove(key),
+            };
+        }
     }
 }
 
@@ -203,13 +299,14 @@ impl Database for MemoryDatabase {
         let checked = self.node.lock().check(Fault::Statement);
         checked.map_err(|fault| SqlError::Internal(fault.to_string()))?;
         match sql {
-            "BEGIN" => self.pending = Some(Vec::new()),
+            "BEGIN" => self.pending = Some(Pending::default()),
             "COMMIT" | "END" => self.commit(),
             "ROLLBACK" => self.pending = None,
             row => match &mut self.pending {
-                Some(pending) => pending.push(row.to_owned()),
+                Some(pending) => pending.rows.push(row.to_owned()),
                 None => {
-                    self.pending = Some(vec![row.to_owned()]);
+                    let rows = vec![row.to_owned()];
+                    self.pending = Some(Pending { rows, ..Pending::default() });
                     self.commit();
                 }
             },
@@ -226,7 +323,7 @@ impl Database for MemoryDatabase {
 
     fn query(&mut self, _sql: &str, _params: Vec<SqlValue>) -> Result<RowSet, SqlError> {
         let committed = self.node.rows(&self.address);
-        let rows = committed.into_iter().chain(self.pending.clone().unwrap_or_default());
+        let rows = committed.into_iter().chain(self.pending.iter().flat_map(|p| p.rows.clone()));
         Ok(RowSet {
             columns: vec!["row".into()],
             rows: rows.map(|row| vec![SqlValue::Text(row)]).collect(),
@@ -244,14 +341,20 @@ impl Database for MemoryDatabase {
     fn meta(&mut self, key: Meta) -> Result<Option<String>, StorageFault> {
         let mut disk = self.node.lock();
         disk.check(Fault::ReadMeta)?;
+        if let Some(pending) = self.pending.as_ref().and_then(|p| p.meta.get(key.key())) {
+            return Ok(pending.clone());
+        }
         Ok(disk.files.get(&self.address).and_then(|file| file.meta.get(key.key()).cloned()))
     }
 
-    fn set_meta(&mut self, key: Meta, value: &str) -> Result<(), StorageFault> {
-        let mut disk = self.node.lock();
-        disk.check(Fault::WriteMeta)?;
-        let file = disk.files.entry(self.address.clone()).or_default();
-        file.meta.insert(key.key(), value.to_owned());
+    fn set_meta(&mut self, key: Meta, value: Option<&str>) -> Result<(), StorageFault> {
+        self.node.lock().check(Fault::WriteMeta)?;
+        let is_open = self.pending.is_some();
+        let pending = self.pending.get_or_insert_default();
+        pending.meta.insert(key.key(), value.map(str::to_owned));
+        if !is_open {
+            self.commit();
+        }
         Ok(())
     }
 

@@ -6,6 +6,9 @@
 //! | --- | --- |
 //! | `exec S`, `durable S`, `query` | the storage call; its result is the next answer |
 //! | `delete`, `delete-durable` | deletes its actor |
+//! | `set MS`, `get`, `clear`, `attempt` | the alarm calls |
+//! | `call C/N /SCRIPT` | calls another actor; steps of the called script are separated by `,` |
+//! | `env NAME` | reads a value |
 //! | `wait` | waits until the test calls `release` |
 //! | `answer` | answers with 200 and the last result, and goes on |
 //! | `silent` | ends without an answer |
@@ -23,10 +26,14 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use crate::address::Address;
-use crate::event::{Body, Caller, Event, Reply, ReplyFrom, ReplyTo, Request, RequestHead, Ticket};
-use crate::ports::{
-    EventScope, Guest, GuestCall, GuestFault, GuestFuture, Instance, RowSet, SqlError, SqlValue,
+use crate::event::{
+    Body, Caller, Event, Reply, ReplyFrom, ReplyTo, Request, RequestHead, Task, Ticket,
 };
+use crate::ports::{
+    CallRequest, EventScope, Guest, GuestCall, GuestFault, GuestFuture, Instance, RowSet, SqlError,
+    SqlValue,
+};
+use crate::time::Timestamp;
 
 /// A handler that was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +51,7 @@ struct Record {
     running: HashMap<Address, usize>,
     overlaps: usize,
     init_script: String,
+    alarm_script: String,
 }
 
 struct Stage {
@@ -92,6 +100,11 @@ impl ScriptedGuest {
         self.0.lock().init_script = script.to_owned();
     }
 
+    /// What `on-alarm` does from now on.
+    pub fn set_alarm(&self, script: &str) {
+        self.0.lock().alarm_script = script.to_owned();
+    }
+
     pub fn fail_inits(&self, times: usize) {
         self.0.inits_to_fail.store(times, Ordering::SeqCst);
     }
@@ -128,6 +141,11 @@ impl ScriptedGuest {
 }
 
 impl Stage {
+    fn script_of(&self, alarm: bool) -> String {
+        let record = self.lock();
+        if alarm { &record.alarm_script } else { &record.init_script }.clone()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Record> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -172,14 +190,21 @@ impl Instance for ScriptedInstance {
         Box::pin(async move {
             let (script, reply) = match call {
                 GuestCall::Init => ("init".to_owned(), None),
-                GuestCall::Request { request, reply } => (request.head.path, Some(reply)),
+                GuestCall::Alarm => ("alarm".to_owned(), None),
+                GuestCall::Request { request, reply } => {
+                    (request.head.path.replace('+', " "), Some(reply))
+                }
             };
             let _running = Running::start(&self.stage, self.scope.address(), &script, self.number);
             let mut result = String::new();
             let Some(reply) = reply else {
-                let init = self.stage.lock().init_script.clone();
-                for step in init.split(';') {
+                let is_alarm = script == "alarm";
+                let own = self.stage.script_of(is_alarm);
+                for step in own.split(';') {
                     self.step(step, deadline, &mut result).await?;
+                }
+                if is_alarm {
+                    return Ok(());
                 }
                 return match take_one(&self.stage.inits_to_fail) {
                     true => Err(GuestFault::Refused("told to fail".into())),
@@ -208,6 +233,23 @@ impl Instance for ScriptedInstance {
 }
 
 impl ScriptedInstance {
+    async fn call(&self, text: &str) -> String {
+        let (target, path) = text.split_once(' ').unwrap_or((text, "/"));
+        let request = CallRequest {
+            method: "GET".into(),
+            // One token: a path has no spaces.
+            path: path.replace(',', ";").replace(' ', "+"),
+            headers: Vec::new(),
+            body: Bytes::new(),
+        };
+        match self.scope.call(target, request).await {
+            Ok(response) => {
+                format!("{} {}", response.status, String::from_utf8_lossy(&response.body))
+            }
+            Err(error) => error.to_string(),
+        }
+    }
+
     async fn step(
         &self,
         step: &str,
@@ -226,6 +268,20 @@ impl ScriptedInstance {
                     Err(error) => error.to_string(),
                 }
             }
+            "set" => {
+                let at = Timestamp(text.parse().expect("a time in ms"));
+                *result = done(self.scope.set_alarm(at));
+            }
+            "clear" => *result = done(self.scope.clear_alarm()),
+            "get" => {
+                *result = match self.scope.get_alarm() {
+                    Ok(at) => at.map_or("none".into(), |at| at.0.to_string()),
+                    Err(error) => error.to_string(),
+                }
+            }
+            "attempt" => *result = self.scope.alarm_attempt().to_string(),
+            "env" => *result = self.scope.env(text).unwrap_or_else(|| "none".into()),
+            "call" => *result = self.call(text).await,
             "wait" => {
                 let _waiting = Waiting::new(&self.stage.waiting);
                 match timeout_at(deadline, self.stage.released.acquire()).await {
@@ -242,6 +298,10 @@ impl ScriptedInstance {
         }
         Ok(())
     }
+}
+
+fn done(result: Result<(), SqlError>) -> String {
+    result.map_or_else(|error| error.to_string(), |()| "done".to_owned())
 }
 
 fn changed(result: Result<u64, SqlError>) -> String {
@@ -324,5 +384,5 @@ pub fn scripted_event(address: Address, script: &str) -> (Event, ReplyFrom) {
         headers: Vec::new(),
     };
     let request = Request { head, body: Body::Empty, caller: Caller::Outside };
-    (Event { address, request, reply, ticket: Ticket::default() }, from)
+    (Event { address, task: Task::Request(request), reply, ticket: Ticket::default() }, from)
 }

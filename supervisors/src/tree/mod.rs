@@ -6,6 +6,7 @@
 
 mod class_supervisor;
 mod directory;
+mod dispatcher;
 mod restart;
 mod root_supervisor;
 #[cfg(test)]
@@ -16,145 +17,133 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor as _, ActorRef};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use crate::access::Access;
+use crate::actor::Residents;
 use crate::actor::mailbox::ActorMessage;
 use crate::actor::process::ClassRuntime;
-use crate::actor::queue::{NotAdmitted, Permit};
-use crate::actor::{Mailbox, Residents};
-use crate::address::{Address, Class};
-use crate::event::{Body, Event, Reason, Refusal, Reply, ReplyFrom, Ticket};
+use crate::actor::scope::ScopePorts;
+use crate::address::{Class, Tenant};
+use crate::alarm::{Bell, TimerParts};
+use crate::event::{Event, Refusal, Reply, ReplyFrom};
+use crate::limits::ALARMS_AT_ONCE;
 use crate::metrics::Metrics;
-use crate::ports::{Databases, Guest};
-use class_supervisor::{StartActor, Started};
+use crate::ports::{Clock, Databases, Deliver, Guest};
+use crate::values::Values;
 use directory::Directory;
-use root_supervisor::{RootSupervisor, StartClass};
+use dispatcher::Dispatcher;
+use root_supervisor::{RootSupervisor, StartChild};
 
-/// How often an event may meet an actor that has just left memory before it is refused.
-const ATTEMPTS: usize = 8;
 /// How often a stop looks whether the last actor has left memory.
 const STOP_POLL: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeConfig {
+    pub tenant: Tenant,
     pub instances_max: usize,
     pub idle_timeout: Duration,
     pub wall_budget: Duration,
 }
 
+/// One class as it is served.
+pub struct ClassSpec {
+    pub guest: Arc<dyn Guest>,
+    pub access: Access,
+    pub values: Values,
+}
+
+/// What the processes use of the world.
+#[derive(Clone)]
+pub struct TreePorts {
+    pub databases: Arc<dyn Databases>,
+    pub clock: Arc<dyn Clock>,
+}
+
 /// A running supervision tree.
 pub struct Tree {
-    root: ActorRef<StartClass>,
-    directory: Arc<Directory>,
+    root: ActorRef<StartChild>,
+    dispatcher: Arc<Dispatcher>,
     residents: Arc<Residents>,
-    metrics: Arc<Metrics>,
+    bell: Arc<Bell>,
     given_up: watch::Receiver<bool>,
 }
 
 impl Tree {
-    /// Starts the processes of `classes` on the current runtime.
+    /// Starts the processes of `classes` on the current runtime. Alarms wait for `begin_alarms`.
     pub async fn start(
-        classes: HashMap<Class, Arc<dyn Guest>>,
-        databases: Arc<dyn Databases>,
+        classes: HashMap<Class, ClassSpec>,
+        ports: TreePorts,
         metrics: Arc<Metrics>,
         config: TreeConfig,
     ) -> Result<Self, ractor::SpawnErr> {
         let residents = Residents::new(config.instances_max, Arc::clone(&metrics));
         let directory = Arc::new(Directory::default());
-        let classes = classes
-            .into_iter()
-            .map(|(class, guest)| {
-                let runtime = ClassRuntime {
-                    guest,
-                    databases: Arc::clone(&databases),
-                    residents: Arc::clone(&residents),
-                    metrics: Arc::clone(&metrics),
-                    counters: metrics.class(&class),
-                    idle_timeout: config.idle_timeout,
-                    wall_budget: config.wall_budget,
-                };
-                (class, Arc::new(runtime))
-            })
-            .collect();
+        let bell = Arc::new(Bell::default());
+        let dispatcher = Arc::new(Dispatcher {
+            access: classes
+                .iter()
+                .map(|(class, spec)| (class.clone(), spec.access.clone()))
+                .collect(),
+            directory: Arc::clone(&directory),
+            residents: Arc::clone(&residents),
+            databases: Arc::clone(&ports.databases),
+            metrics: Arc::clone(&metrics),
+        });
+        let deliver: Arc<dyn Deliver> = Arc::clone(&dispatcher) as _;
+        let timer = TimerParts {
+            databases: Arc::clone(&ports.databases),
+            deliver: Arc::clone(&deliver),
+            clock: Arc::clone(&ports.clock),
+            bell: Arc::clone(&bell),
+            classes: classes.keys().map(|class| (config.tenant.clone(), class.clone())).collect(),
+            at_once: ALARMS_AT_ONCE.min(config.instances_max.div_ceil(4)),
+            metrics: Arc::clone(&metrics),
+        };
+        let class_runtime = |(class, spec): (Class, ClassSpec)| {
+            let scope = ScopePorts {
+                databases: Arc::clone(&ports.databases),
+                deliver: Arc::clone(&deliver),
+                clock: Arc::clone(&ports.clock),
+                bell: Arc::clone(&bell),
+                values: Arc::new(spec.values),
+                metrics: Arc::clone(&metrics),
+                wall_budget: config.wall_budget,
+            };
+            let runtime = ClassRuntime {
+                guest: spec.guest,
+                access: spec.access,
+                scope: Arc::new(scope),
+                residents: Arc::clone(&residents),
+                metrics: Arc::clone(&metrics),
+                counters: metrics.class(&class),
+                idle_timeout: config.idle_timeout,
+            };
+            (class, Arc::new(runtime))
+        };
         let (given_up_sender, given_up) = watch::channel(false);
         let supervisor = RootSupervisor {
-            directory: Arc::clone(&directory),
-            classes,
+            directory,
+            classes: classes.into_iter().map(class_runtime).collect(),
+            timer: Arc::new(timer),
+            residents: Arc::clone(&residents),
+            metrics: Arc::clone(&metrics),
             given_up: given_up_sender,
         };
         let (root, _joined) = RootSupervisor::spawn(None, supervisor, ()).await?;
-        Ok(Self { root, directory, residents, metrics, given_up })
+        Ok(Self { root, dispatcher, residents, bell, given_up })
     }
 
     /// Delivers an event and returns the head of its answer. A caller that stops polling leaves:
     /// the event is then not run, unless it has started or its body is still arriving.
     pub async fn deliver(&self, event: Event, reply: ReplyFrom) -> Result<Reply, Refusal> {
-        let answer = self.deliver_once(event, reply).await;
-        if let Err(refusal) = &answer {
-            self.metrics.refused(refusal.reason);
-        }
-        answer
+        self.dispatcher.deliver(event, reply).await
     }
 
-    async fn deliver_once(&self, event: Event, reply: ReplyFrom) -> Result<Reply, Refusal> {
-        let ticket = event.ticket.clone();
-        let _leaves = (!matches!(event.request.body, Body::Stream(_))).then(|| Leaves(&ticket));
-        self.enqueue(event).await?;
-        match reply.await {
-            Ok(answer) => answer,
-            Err(_) if ticket.has_started() => Err(Refusal::ran(Reason::HostFault)),
-            Err(_) => Err(Refusal::not_run(Reason::Unavailable)),
-        }
-    }
-
-    async fn enqueue(&self, event: Event) -> Result<(), Refusal> {
-        let Event { address, mut request, mut reply, mut ticket } = event;
-        for _ in 0..ATTEMPTS {
-            let (mailbox, place) = match self.residents.find(&address) {
-                Some(mailbox) => match mailbox.admit() {
-                    Ok(place) => (mailbox, place),
-                    Err(NotAdmitted::Full) => return Err(Refusal::not_run(Reason::QueueFull)),
-                    Err(NotAdmitted::Closed) => {
-                        mailbox.shared.gone().await;
-                        continue;
-                    }
-                },
-                None => self.wake(&address).await?,
-            };
-            if self.residents.is_stopping() {
-                return Err(Refusal::not_run(Reason::Stopping));
-            }
-            match mailbox.send(place, request, reply, ticket) {
-                Ok(()) => return Ok(()),
-                Err(returned) => (request, reply, ticket) = *returned,
-            }
-        }
-        Err(Refusal::not_run(Reason::Unavailable))
-    }
-
-    /// Makes an actor resident, with a place in its queue.
-    async fn wake(&self, address: &Address) -> Result<(Mailbox, Permit), Refusal> {
-        let supervisor = self.directory.get(&address.class).ok_or_else(|| {
-            Refusal::not_run(Reason::NotFound)
-                .with_detail(format!("this node serves no class {:?}", address.class.as_str()))
-        })?;
-        let unavailable = || Refusal::not_run(Reason::Unavailable);
-        let mut seat = self.residents.reserve().await?;
-        for _ in 0..ATTEMPTS {
-            let (reply, answer) = oneshot::channel();
-            let start = StartActor { address: address.clone(), seat, reply };
-            supervisor.send_message(start).map_err(|_| unavailable())?;
-            match answer.await.map_err(|_| unavailable())?? {
-                Started::Here(mailbox, place) => return Ok((mailbox, place)),
-                Started::QueueFull => return Err(Refusal::not_run(Reason::QueueFull)),
-                Started::Leaving(last, kept) => {
-                    last.gone().await;
-                    seat = kept;
-                }
-            }
-        }
-        Err(unavailable())
+    /// The node takes traffic: due alarms run from now on.
+    pub fn begin_alarms(&self) {
+        self.bell.open();
     }
 
     /// True once the tree has given up restarting: the node must stop.
@@ -187,14 +176,5 @@ impl Tree {
             }
         });
         emptied.await.is_ok()
-    }
-}
-
-/// Takes the event off the queue when its sender stops waiting.
-struct Leaves<'a>(&'a Ticket);
-
-impl Drop for Leaves<'_> {
-    fn drop(&mut self) {
-        self.0.leave();
     }
 }

@@ -1,5 +1,5 @@
-//! Keeps the node's permanent processes, one class supervisor a class for now, and gives up when
-//! they fail too often: then the node stops.
+//! Keeps the node's permanent processes, one class supervisor a class and the timer, and gives up
+//! when they fail too often: then the node stops.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,55 +11,78 @@ use tokio::time::Instant;
 use super::class_supervisor::{ClassSupervisor, StartActor};
 use super::directory::Directory;
 use super::restart::{Child, Decision, Exit, decide};
+use crate::actor::Residents;
 use crate::actor::process::ClassRuntime;
 use crate::address::Class;
+use crate::alarm::{TimerParts, TimerProcess};
 use crate::limits::RESTART_WINDOW;
+use crate::metrics::Metrics;
 
 pub struct RootSupervisor {
     pub directory: Arc<Directory>,
     pub classes: HashMap<Class, Arc<ClassRuntime>>,
+    pub timer: Arc<TimerParts>,
+    pub residents: Arc<Residents>,
+    pub metrics: Arc<Metrics>,
     /// Becomes true when the node cannot go on.
     pub given_up: watch::Sender<bool>,
 }
 
-/// Start the supervisor of a class, again or for the first time.
-pub struct StartClass(pub Class);
+/// Start a permanent process, again or for the first time.
+pub struct StartChild(ChildName);
+
+#[derive(Debug, Clone)]
+enum ChildName {
+    Class(Class),
+    Timer,
+}
+
+impl ChildName {
+    /// As metrics and the log name it.
+    fn process(&self) -> &'static str {
+        match self {
+            ChildName::Class(_) => "class-supervisor",
+            ChildName::Timer => "timer",
+        }
+    }
+}
 
 #[derive(Default)]
 pub struct State {
-    children: HashMap<ActorId, Class>,
+    children: HashMap<ActorId, ChildName>,
     restarts: VecDeque<Instant>,
 }
 
 impl Process for RootSupervisor {
-    type Msg = StartClass;
+    type Msg = StartChild;
     type State = State;
     type Arguments = ();
 
     async fn pre_start(
         &self,
-        myself: ActorRef<StartClass>,
+        myself: ActorRef<StartChild>,
         (): (),
     ) -> Result<State, ActorProcessingErr> {
         let mut state = State::default();
         for class in self.classes.keys() {
-            self.start_class(&myself, class, &mut state).await?;
+            self.start_child(&myself, ChildName::Class(class.clone()), &mut state).await?;
         }
+        self.start_child(&myself, ChildName::Timer, &mut state).await?;
         Ok(state)
     }
 
     async fn handle(
         &self,
-        myself: ActorRef<StartClass>,
-        StartClass(class): StartClass,
+        myself: ActorRef<StartChild>,
+        StartChild(name): StartChild,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
-        self.start_class(&myself, &class, state).await
+        self.start_child(&myself, name, state).await
     }
 
     async fn handle_supervisor_evt(
         &self,
-        myself: ActorRef<StartClass>,
+        myself: ActorRef<StartChild>,
         event: SupervisionEvent,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
@@ -70,23 +93,24 @@ impl Process for RootSupervisor {
             }
             _ => return Ok(()),
         };
-        let Some(class) = state.children.remove(&child.get_id()) else { return Ok(()) };
-        let runtime = &self.classes[&class];
-        if runtime.residents.is_stopping() {
+        let Some(name) = state.children.remove(&child.get_id()) else { return Ok(()) };
+        if self.residents.is_stopping() {
             return Ok(());
         }
-        runtime.metrics.process_exits.with_label_values(&["class-supervisor", "failed"]).inc();
-        runtime.residents.end_class(&class);
+        self.metrics.process_exits.with_label_values(&[name.process(), "failed"]).inc();
+        if let ChildName::Class(class) = &name {
+            self.residents.end_class(class);
+        }
         let now = Instant::now();
         state.restarts.push_back(now);
         state.restarts.retain(|at| now.duration_since(*at) < RESTART_WINDOW);
         match decide(Child::Permanent, Exit::Abnormal, state.restarts.len(), 0) {
             Decision::Restart(after) => {
-                tracing::error!(%class, %cause, ?after, "class supervisor ended, restarting it");
-                myself.send_after(after, move || StartClass(class));
+                tracing::error!(child = ?name, %cause, ?after, "process ended, restarting it");
+                myself.send_after(after, move || StartChild(name));
             }
             _ => {
-                tracing::error!(%class, %cause, "class supervisor keeps ending, the node stops");
+                tracing::error!(child = ?name, %cause, "process keeps ending, the node stops");
                 self.given_up.send_replace(true);
             }
         }
@@ -95,22 +119,29 @@ impl Process for RootSupervisor {
 }
 
 impl RootSupervisor {
-    /// Waits until the supervisor has started: one that ended before that would go unnoticed.
-    async fn start_class(
+    /// Waits until the process has started: one that ended before that would go unnoticed.
+    async fn start_child(
         &self,
-        myself: &ActorRef<StartClass>,
-        class: &Class,
+        myself: &ActorRef<StartChild>,
+        name: ChildName,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
-        let (supervisor, _joined): (ActorRef<StartActor>, _) = ClassSupervisor::spawn_linked(
-            None,
-            ClassSupervisor(Arc::clone(&self.classes[class])),
-            (),
-            myself.get_cell(),
-        )
-        .await?;
-        state.children.insert(supervisor.get_id(), class.clone());
-        self.directory.set(class, supervisor);
+        let root = myself.get_cell();
+        let id = match &name {
+            ChildName::Class(class) => {
+                let process = ClassSupervisor(Arc::clone(&self.classes[class]));
+                let (supervisor, _joined): (ActorRef<StartActor>, _) =
+                    ClassSupervisor::spawn_linked(None, process, (), root).await?;
+                self.directory.set(class, supervisor.clone());
+                supervisor.get_id()
+            }
+            ChildName::Timer => {
+                let process = TimerProcess(Arc::clone(&self.timer));
+                let (timer, _joined) = TimerProcess::spawn_linked(None, process, (), root).await?;
+                timer.get_id()
+            }
+        };
+        state.children.insert(id, name);
         Ok(())
     }
 }

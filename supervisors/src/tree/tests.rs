@@ -9,13 +9,13 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::*;
-use crate::address::{ActorName, Tenant};
-use crate::event::{BodyError, Ran};
+use crate::address::{ActorName, Address};
+use crate::event::{Body, BodyError, Kind, Ran, Reason, Task};
 use crate::limits::{
     ACTOR_FAILURES_MAX, ADMISSION_WAIT, IDLE_TIMEOUT, QUARANTINE_FIRST, QUARANTINE_WINDOW,
     QUEUE_EVENTS_MAX, RESTARTS_MAX, WALL_BUDGET,
 };
-use crate::testing::{Fault, MemoryDatabases, ScriptedGuest, scripted_event};
+use crate::testing::{Fault, MemoryDatabases, ScriptedGuest, TreeSetup, scripted_event};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -39,16 +39,11 @@ impl Node {
 
     async fn with(instances_max: usize, databases: MemoryDatabases, a: ScriptedGuest) -> Self {
         let b = ScriptedGuest::new("v1");
-        let metrics = Arc::new(Metrics::new().unwrap());
-        let guests: [(&str, Arc<dyn Guest>); 2] =
-            [("a", Arc::new(a.clone())), ("b", Arc::new(b.clone()))];
-        let tree = Tree::start(
-            guests.map(|(class, guest)| (Class::parse(class).unwrap(), guest)).into(),
-            Arc::new(databases.clone()),
-            Arc::clone(&metrics),
-            TreeConfig { instances_max, idle_timeout: IDLE_TIMEOUT, wall_budget: WALL_BUDGET },
-        );
-        let tree = Arc::new(tree.await.unwrap());
+        let mut setup = TreeSetup::new().class("a", &a).class("b", &b);
+        setup.databases = databases.clone();
+        setup.config.instances_max = instances_max;
+        let tree = Arc::new(setup.start().await);
+        let metrics = Arc::clone(&setup.metrics);
         Self { tree, a, b, databases, metrics }
     }
 
@@ -82,7 +77,7 @@ impl Node {
     }
 
     fn kill_class(&self, class: &str) {
-        self.tree.directory.get(&Class::parse(class).unwrap()).unwrap().kill();
+        self.tree.dispatcher.directory.get(&Class::parse(class).unwrap()).unwrap().kill();
     }
 
     fn hibernated(&self, cause: &str) -> u64 {
@@ -224,7 +219,7 @@ async fn an_event_whose_sender_left_is_not_run() {
     assert_eq!(first.await.unwrap(), ok(""));
     assert_eq!(stays.await.unwrap(), ok("1"));
     assert_eq!(node.databases.rows(&address("a/x")), ["stayed"]);
-    assert_eq!(node.metrics.class(&Class::parse("a").unwrap()).skipped.get(), 1);
+    assert_eq!(node.metrics.class(&Class::parse("a").unwrap()).of(Kind::Request).skipped.get(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -254,7 +249,8 @@ async fn an_event_whose_body_still_arrives_runs_though_its_sender_left() {
     let node = Node::start().await;
     let first = node.busy("a/x").await;
     let (mut event, reply) = event("a/x", "/exec arriving");
-    event.request.body = Body::Stream(Box::pin(Endless));
+    let Task::Request(request) = &mut event.task else { panic!("it is a request") };
+    request.body = Body::Stream(Box::pin(Endless));
     let tree = Arc::clone(&node.tree);
     let leaves = tokio::spawn(async move { tree.deliver(event, reply).await });
     until(|| node.queued("a/x") == 1).await;
@@ -300,7 +296,7 @@ async fn an_actor_is_hibernated_after_the_idle_timeout_and_wakes_on_its_database
 #[tokio::test(start_paused = true)]
 async fn an_actor_whose_first_event_never_came_is_hibernated_too() {
     let node = Node::start().await;
-    let (mailbox, place) = node.tree.wake(&address("a/x")).await.unwrap();
+    let (mailbox, place) = node.tree.dispatcher.wake(&address("a/x")).await.unwrap();
     // Who was promised a place finds the actor still there.
     sleep(IDLE_TIMEOUT + MS).await;
     assert!(mailbox.shared.gate.is_open());
@@ -313,7 +309,7 @@ async fn an_actor_whose_first_event_never_came_is_hibernated_too() {
 #[tokio::test(start_paused = true)]
 async fn an_actor_is_not_evicted_before_the_event_it_was_started_for() {
     let node = Node::holding(1).await;
-    let (mailbox, place) = node.tree.wake(&address("a/x")).await.unwrap();
+    let (mailbox, place) = node.tree.dispatcher.wake(&address("a/x")).await.unwrap();
     assert_eq!(node.ask("a/y", "/").await, no(Reason::NoCapacity));
     assert!(mailbox.shared.gate.is_open());
     drop(place);

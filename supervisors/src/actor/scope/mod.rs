@@ -1,18 +1,28 @@
 //! What a guest's storage calls mean: opens the database at the first one, keeps the rules of
 //! deletes and durability, and hands the SQL to `ports::Database`.
 
+mod alarms;
+mod calls;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
+pub use alarms::Attempt;
+
+use self::calls::Outgoing;
 use crate::address::Address;
-use crate::event::{Reason, Refusal};
+use crate::alarm::Bell;
+use crate::event::{CallChain, Caller, Reason, Refusal};
 use crate::limits::LOG_LINES_PER_SECOND;
 use crate::metrics::Metrics;
 use crate::ports::{
-    Database, Databases, EventScope, Meta, OpenError, RowSet, ScopeFuture, SqlError, SqlValue,
-    StorageFault,
+    CallError, CallRequest, CallResponse, Clock, Database, Databases, Deliver, EventScope, Meta,
+    OpenError, RowSet, ScopeFuture, SqlError, SqlValue, StorageFault,
 };
+use crate::time::Timestamp;
+use crate::values::Values;
 
 /// What the event asked about the actor's own end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,16 +40,60 @@ struct State {
     delete: Delete,
     /// The database failed in this event: it must be closed and opened anew.
     given_up: bool,
+    /// Who wait for what the present event calls: its callers, and this actor.
+    chain: CallChain,
+    /// An alarm is firing: the guest's calls concern the one after it.
+    firing: bool,
+    /// Which attempt of `on-alarm` runs; 0 in other handlers.
+    attempt: u32,
+    /// The event may have changed the alarm: the index may have to follow.
+    alarm_changed: bool,
+    /// What the index says, once that is known.
+    indexed: Option<Option<Timestamp>>,
+    /// Whether an alarm is pending, once that is known.
+    has_alarm: Option<bool>,
     log_window: Instant,
     log_lines: u32,
+}
+
+impl State {
+    /// What is known of the database's content goes with it.
+    fn forget_database(&mut self) {
+        self.database = None;
+        self.indexed = None;
+        self.has_alarm = None;
+    }
+
+    /// The actor was deleted in this event, or that was tried.
+    fn is_deleted(&self) -> bool {
+        matches!(self.delete, Delete::Done | Delete::Failed)
+    }
+}
+
+/// What the scopes of a class share.
+pub struct ScopePorts {
+    pub databases: Arc<dyn Databases>,
+    pub deliver: Arc<dyn Deliver>,
+    pub clock: Arc<dyn Clock>,
+    pub bell: Arc<Bell>,
+    pub values: Arc<Values>,
+    pub metrics: Arc<Metrics>,
+    pub wall_budget: Duration,
 }
 
 /// The `EventScope` of one resident actor.
 pub struct ActorScope {
     address: Address,
-    databases: Arc<dyn Databases>,
-    metrics: Arc<Metrics>,
+    ports: Arc<ScopePorts>,
     state: Mutex<State>,
+}
+
+impl std::ops::Deref for ActorScope {
+    type Target = ScopePorts;
+
+    fn deref(&self) -> &ScopePorts {
+        &self.ports
+    }
 }
 
 /// How an event left the actor's storage.
@@ -54,34 +108,40 @@ pub enum EndOfEvent {
 }
 
 impl ActorScope {
-    pub fn new(
-        address: Address,
-        databases: Arc<dyn Databases>,
-        metrics: Arc<Metrics>,
-    ) -> Arc<Self> {
+    pub fn new(address: Address, ports: Arc<ScopePorts>) -> Arc<Self> {
         let now = Instant::now();
         let state = State {
             database: None,
             deadline: now,
             delete: Delete::NotAsked,
             given_up: false,
+            chain: CallChain::below(&Caller::Outside, &address),
+            firing: false,
+            attempt: 0,
+            alarm_changed: false,
+            indexed: None,
+            has_alarm: None,
             log_window: now,
             log_lines: 0,
         };
-        Arc::new(Self { address, databases, metrics, state: Mutex::new(state) })
+        Arc::new(Self { address, ports, state: Mutex::new(state) })
     }
 
-    pub fn begin_event(&self, deadline: Instant) {
+    pub fn begin_event(&self, caller: &Caller, deadline: Instant) {
         let mut state = self.lock();
         state.deadline = deadline;
         state.delete = Delete::NotAsked;
+        state.firing = false;
+        state.attempt = 0;
+        state.alarm_changed = false;
+        state.chain = CallChain::below(caller, &self.address);
         if let Some(database) = &mut state.database {
             database.begin_event(deadline);
         }
     }
 
-    /// Rolls back what is open, and carries out a delete the event asked for.
-    pub fn end_event(&self) -> EndOfEvent {
+    /// Rolls back what is open, carries out a delete the event asked for, and settles the alarm.
+    pub fn end_event(&self, attempt: Option<Attempt>) -> EndOfEvent {
         let mut state = self.lock();
         if !state.given_up
             && let Some(Err(fault)) = state.database.as_mut().map(|database| database.end_event())
@@ -100,11 +160,58 @@ impl ActorScope {
             }
             Delete::NotAsked => {}
         }
+        if !state.given_up
+            && let Err(fault) = self.end_alarm(&mut state, attempt)
+        {
+            tracing::error!(actor = %self.address, error = %fault, "alarm not settled");
+            state.given_up = true;
+        }
         if std::mem::take(&mut state.given_up) {
-            state.database = None;
+            state.forget_database();
             return EndOfEvent::GivenUp;
         }
         EndOfEvent::Kept
+    }
+
+    fn end_alarm(&self, state: &mut State, attempt: Option<Attempt>) -> Result<(), StorageFault> {
+        if let Some(attempt) = attempt {
+            self.settle(state, attempt)?;
+        }
+        if state.alarm_changed {
+            self.index_alarm(state)?;
+        }
+        Ok(())
+    }
+
+    /// Whether anything of the actor is there.
+    pub fn exists(&self) -> Result<bool, Refusal> {
+        if self.exists_now(&self.lock()) {
+            return Ok(true);
+        }
+        let known = self.databases.fileless_init(&self.address).map_err(|f| self.unusable(&f))?;
+        Ok(known.is_some())
+    }
+
+    /// Whether the actor has a database.
+    fn exists_now(&self, state: &State) -> bool {
+        state.database.is_some() || self.databases.has_file(&self.address)
+    }
+
+    /// The database, opened if need be, but not made.
+    fn existing<'a>(
+        &self,
+        state: &'a mut State,
+    ) -> Result<Option<&'a mut dyn Database>, StorageFault> {
+        if !self.exists_now(state) {
+            return Ok(None);
+        }
+        match self.open(state) {
+            Ok(database) => Ok(Some(database)),
+            Err(OpenError::Failed(fault)) => Err(fault),
+            Err(OpenError::Damaged { path, cause }) => {
+                Err(StorageFault { operation: "open", path, cause })
+            }
+        }
     }
 
     /// The component whose `on-init` succeeded last for this actor.
@@ -131,7 +238,7 @@ impl ActorScope {
             return Ok(());
         }
         match &mut state.database {
-            Some(database) => database.set_meta(Meta::InitComponent, component),
+            Some(database) => database.set_meta(Meta::InitComponent, Some(component)),
             None => self.databases.set_fileless_init(&self.address, component),
         }
     }
@@ -169,7 +276,14 @@ impl ActorScope {
         &self,
         call: impl FnOnce(&mut dyn Database) -> Result<T, SqlError>,
     ) -> Result<T, SqlError> {
-        let mut state = self.lock();
+        self.with_open(&mut self.lock(), call)
+    }
+
+    fn with_open<T>(
+        &self,
+        state: &mut State,
+        call: impl FnOnce(&mut dyn Database) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
         match state.delete {
             Delete::NotAsked | Delete::AtTheEnd => {}
             Delete::Done => {
@@ -185,7 +299,7 @@ impl ActorScope {
         if state.given_up {
             return Err(SqlError::Internal("the database failed earlier in this event".into()));
         }
-        let result = match self.open(&mut state) {
+        let result = match self.open(state) {
             Ok(database) => call(database),
             Err(error) => {
                 tracing::error!(actor = %self.address, %error, "database did not open");
@@ -200,9 +314,41 @@ impl ActorScope {
 
     /// The one routine behind every delete: nothing of the actor stays on this node.
     fn delete_now(&self, state: &mut State) -> Result<(), StorageFault> {
-        state.database = None;
+        state.forget_database();
         state.given_up = false;
+        state.alarm_changed = false;
         self.databases.remove(&self.address)
+    }
+
+    fn write_durably(&self, sql: &str, params: Vec<SqlValue>) -> Result<u64, SqlError> {
+        let mut state = self.lock();
+        let changed =
+            self.with_open(&mut state, |database| database.exec_before_sync(sql, params))?;
+        // An alarm that is durable must be in an index that is.
+        let indexed = match self.has_alarm(&mut state) {
+            Ok(true) => self.databases.sync_index(),
+            Ok(false) => Ok(()),
+            Err(fault) => Err(fault),
+        };
+        self.with_open(&mut state, |database| {
+            indexed.and_then(|()| database.sync()).map_err(|fault| {
+                tracing::error!(actor = %self.address, error = %fault, "write not durable");
+                SqlError::Internal("the write could not be made durable".into())
+            })
+        })?;
+        Ok(changed)
+    }
+
+    /// What this event can call with.
+    fn outgoing(&self) -> Outgoing {
+        let state = self.lock();
+        Outgoing {
+            deliver: Arc::clone(&self.deliver),
+            metrics: Arc::clone(&self.metrics),
+            tenant: self.address.tenant.clone(),
+            chain: state.chain.clone(),
+            deadline: state.deadline - calls::reserve(self.wall_budget),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -229,15 +375,7 @@ impl EventScope for ActorScope {
         sql: &'a str,
         params: Vec<SqlValue>,
     ) -> ScopeFuture<'a, Result<u64, SqlError>> {
-        let result = self.with_database(|database| {
-            let changed = database.exec_before_sync(sql, params)?;
-            database.sync().map_err(|fault| {
-                tracing::error!(actor = %self.address, error = %fault, "write not durable");
-                SqlError::Internal("the write could not be made durable".into())
-            })?;
-            Ok(changed)
-        });
-        Box::pin(std::future::ready(result))
+        Box::pin(std::future::ready(self.write_durably(sql, params)))
     }
 
     fn delete_self(&self) {
@@ -268,6 +406,41 @@ impl EventScope for ActorScope {
             }
         };
         Box::pin(std::future::ready(result))
+    }
+
+    fn set_alarm(&self, at: Timestamp) -> Result<(), SqlError> {
+        self.set(at)
+    }
+
+    fn get_alarm(&self) -> Result<Option<Timestamp>, SqlError> {
+        self.get()
+    }
+
+    fn clear_alarm(&self) -> Result<(), SqlError> {
+        self.clear()
+    }
+
+    fn alarm_attempt(&self) -> u32 {
+        self.lock().attempt
+    }
+
+    fn call<'a>(
+        &'a self,
+        target: &'a str,
+        request: CallRequest,
+    ) -> ScopeFuture<'a, Result<CallResponse, CallError>> {
+        Box::pin(self.outgoing().call(target.to_owned(), request))
+    }
+
+    fn call_many(
+        &self,
+        calls: Vec<(String, CallRequest)>,
+    ) -> ScopeFuture<'_, Vec<Result<CallResponse, CallError>>> {
+        Box::pin(self.outgoing().call_many(calls))
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        self.values.get(name).map(str::to_owned)
     }
 
     fn log(&self, line: &str, is_error: bool) {

@@ -1,0 +1,239 @@
+//! What reaches an actor, and what comes back.
+//!
+//! An event carries its own way to answer. Whoever sent it may leave: an event whose sender left
+//! while it waited is not run, one that has started runs to its end. Requests are HTTP-shaped
+//! data; nothing here speaks HTTP.
+
+mod refusal;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use thiserror::Error;
+
+pub use refusal::{REASONS, Ran, Reason, ReasonRow, Refusal};
+
+use crate::address::Address;
+
+/// One header: its name in lower case, and its bytes.
+pub type Header = (Bytes, Bytes);
+
+/// A body that arrives in pieces.
+pub type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>;
+
+/// The body of a request or a response.
+pub enum Body {
+    Empty,
+    Whole(Bytes),
+    Stream(BodyStream),
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Body::Empty => f.write_str("Empty"),
+            Body::Whole(bytes) => write!(f, "Whole({} bytes)", bytes.len()),
+            Body::Stream(_) => f.write_str("Stream"),
+        }
+    }
+}
+
+/// Why a body ended before its end.
+#[derive(Debug, Error, Clone, PartialEq, Eq)]
+pub enum BodyError {
+    #[error("the body is larger than {0} bytes")]
+    TooLarge(usize),
+    #[error("the sender of the body left before its end")]
+    SenderLeft,
+    #[error("the event failed before its answer was complete")]
+    EventFailed,
+}
+
+/// Everything of a request but its body.
+#[derive(Debug, Clone)]
+pub struct RequestHead {
+    /// In upper case: `GET`.
+    pub method: String,
+    /// Path and query below the actor's address.
+    pub path: String,
+    /// The host the client asked for, as it wrote it.
+    pub authority: String,
+    pub headers: Vec<Header>,
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: Vec<Header>,
+    pub body: Body,
+}
+
+impl Reply {
+    /// The answer to an event that is no request: it ran to its end.
+    pub const fn done() -> Self {
+        Self { status: 204, headers: Vec::new(), body: Body::Empty }
+    }
+}
+
+/// Who sent an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Caller {
+    /// A client on the public port.
+    Outside,
+    /// The last actor of a chain, which waits for the answer.
+    Actor(CallChain),
+}
+
+/// Actors that wait for one another, the first caller first. Never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallChain(Arc<[Address]>);
+
+impl CallChain {
+    /// The chain of what `actor` calls while it handles an event of `caller`.
+    pub fn below(caller: &Caller, actor: &Address) -> Self {
+        match caller {
+            Caller::Outside => Self([actor.clone()].into()),
+            Caller::Actor(chain) => Self(chain.0.iter().cloned().chain([actor.clone()]).collect()),
+        }
+    }
+
+    /// Who calls.
+    pub fn caller(&self) -> &Address {
+        self.0.last().expect("a chain is made with its first actor")
+    }
+
+    /// Whether `actor` waits in this chain: called, it would wait for itself.
+    pub fn holds(&self, actor: &Address) -> bool {
+        self.0.contains(actor)
+    }
+}
+
+/// A request, as it is handed to a guest.
+#[derive(Debug)]
+pub struct Request {
+    pub head: RequestHead,
+    pub body: Body,
+    pub caller: Caller,
+}
+
+/// What an actor is to do.
+#[derive(Debug)]
+pub enum Task {
+    /// A request of a client, or a call of another actor.
+    Request(Request),
+    /// Its alarm is due. Whether that is so is for the actor's own database to say.
+    Alarm,
+}
+
+impl Task {
+    pub fn kind(&self) -> Kind {
+        match self {
+            Task::Request(Request { caller: Caller::Outside, .. }) => Kind::Request,
+            Task::Request(Request { caller: Caller::Actor(_), .. }) => Kind::Call,
+            Task::Alarm => Kind::Alarm,
+        }
+    }
+
+    /// Whether all of it is here: then it is not run for a sender that has left.
+    pub fn is_whole(&self) -> bool {
+        !matches!(self, Task::Request(Request { body: Body::Stream(_), .. }))
+    }
+}
+
+/// The kinds of events, as metrics and `wasmkeep tail` name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Request,
+    Call,
+    Alarm,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 3] = [Kind::Request, Kind::Call, Kind::Alarm];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Kind::Request => "request",
+            Kind::Call => "call",
+            Kind::Alarm => "alarm",
+        }
+    }
+}
+
+/// An event on its way to an actor.
+#[derive(Debug)]
+pub struct Event {
+    pub address: Address,
+    pub task: Task,
+    pub reply: ReplyTo,
+    pub ticket: Ticket,
+}
+
+/// Where the answer to an event goes. Dropped unused, its receiver learns that too.
+#[derive(Debug)]
+pub struct ReplyTo(Option<tokio::sync::oneshot::Sender<Result<Reply, Refusal>>>);
+
+/// Receives the answer to an event.
+pub type ReplyFrom = tokio::sync::oneshot::Receiver<Result<Reply, Refusal>>;
+
+impl ReplyTo {
+    pub fn channel() -> (Self, ReplyFrom) {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        (Self(Some(sender)), receiver)
+    }
+
+    /// Sends the answer; false when one was sent before or nobody waits for it.
+    pub fn send(&mut self, answer: Result<Reply, Refusal>) -> bool {
+        self.0.take().is_some_and(|sender| sender.send(answer).is_ok())
+    }
+
+    pub fn is_answered(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+const WAITING: u8 = 0;
+const STARTED: u8 = 1;
+const LEFT: u8 = 2;
+
+/// Decides, once, whether an event starts or its sender leaves first.
+#[derive(Debug, Clone, Default)]
+pub struct Ticket(Arc<AtomicU8>);
+
+impl Ticket {
+    /// The actor is about to run the event; false when the sender has left.
+    pub fn start(&self) -> bool {
+        self.0.compare_exchange(WAITING, STARTED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The sender leaves; false when the event has started and will run to its end.
+    pub fn leave(&self) -> bool {
+        self.0.compare_exchange(WAITING, LEFT, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    pub fn has_started(&self) -> bool {
+        self.0.load(Ordering::Acquire) == STARTED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_starts_or_its_sender_leaves_never_both() {
+        let started = Ticket::default();
+        assert!(started.start());
+        assert!(!started.leave());
+
+        let left = Ticket::default();
+        assert!(left.leave());
+        assert!(!left.start());
+        assert!(!left.has_started());
+    }
+}

@@ -1,0 +1,22 @@
+//! How events are handed up, and where wall time comes from.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::event::{Event, Refusal, Reply, ReplyFrom};
+use crate::time::Timestamp;
+
+/// Hands an event to its actor, and the answer back. Who stops polling leaves, as in
+/// `Tree::deliver`.
+pub trait Deliver: Send + Sync + 'static {
+    fn deliver(
+        &self,
+        event: Event,
+        answer: ReplyFrom,
+    ) -> Pin<Box<dyn Future<Output = Result<Reply, Refusal>> + Send + '_>>;
+}
+
+/// The wall clock of this node. It may be set, so it can jump.
+pub trait Clock: Send + Sync + 'static {
+    fn now(&self) -> Timestamp;
+}

@@ -1,0 +1,142 @@
+//! Brings an event to its actor: refused by its class's access rule, put into the queue of a
+//! resident actor, or of one that is made resident for it.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::class_supervisor::{StartActor, Started};
+use super::directory::Directory;
+use crate::access::Access;
+use crate::actor::queue::{NotAdmitted, Permit};
+use crate::actor::{Mailbox, Residents};
+use crate::address::{Address, Class};
+use crate::event::{Caller, Event, Reason, Refusal, Reply, ReplyFrom, Request, Task, Ticket};
+use crate::metrics::Metrics;
+use crate::ports::{Databases, Deliver};
+
+/// How often an event may meet an actor that has just left memory before it is refused.
+const ATTEMPTS: usize = 8;
+
+pub struct Dispatcher {
+    pub access: HashMap<Class, Access>,
+    pub directory: Arc<Directory>,
+    pub residents: Arc<Residents>,
+    pub databases: Arc<dyn Databases>,
+    pub metrics: Arc<Metrics>,
+}
+
+impl Deliver for Dispatcher {
+    fn deliver(
+        &self,
+        event: Event,
+        answer: ReplyFrom,
+    ) -> Pin<Box<dyn Future<Output = Result<Reply, Refusal>> + Send + '_>> {
+        Box::pin(Dispatcher::deliver(self, event, answer))
+    }
+}
+
+impl Dispatcher {
+    /// As `Tree::deliver`.
+    pub async fn deliver(&self, event: Event, reply: ReplyFrom) -> Result<Reply, Refusal> {
+        let answer = self.deliver_once(event, reply).await;
+        if let Err(refusal) = &answer {
+            self.metrics.refused(refusal.reason);
+        }
+        answer
+    }
+
+    async fn deliver_once(&self, event: Event, reply: ReplyFrom) -> Result<Reply, Refusal> {
+        let ticket = event.ticket.clone();
+        let _leaves = event.task.is_whole().then(|| Leaves(&ticket));
+        self.enqueue(event).await?;
+        match reply.await {
+            Ok(answer) => answer,
+            Err(_) if ticket.has_started() => Err(Refusal::ran(Reason::HostFault)),
+            Err(_) => Err(Refusal::not_run(Reason::Unavailable)),
+        }
+    }
+
+    async fn enqueue(&self, event: Event) -> Result<(), Refusal> {
+        let Event { address, mut task, mut reply, mut ticket } = event;
+        let place_of = match &task {
+            Task::Request(_) => Mailbox::admit,
+            Task::Alarm => Mailbox::admit_job,
+        };
+        self.check_access(&task, &address)?;
+        for _ in 0..ATTEMPTS {
+            let (mailbox, place) = match self.residents.find(&address) {
+                Some(mailbox) => match place_of(&mailbox) {
+                    Ok(place) => (mailbox, place),
+                    Err(NotAdmitted::Full) => return Err(Refusal::not_run(Reason::QueueFull)),
+                    Err(NotAdmitted::Closed) => {
+                        mailbox.shared.gone().await;
+                        continue;
+                    }
+                },
+                None => self.wake(&address).await?,
+            };
+            if self.residents.is_stopping() {
+                return Err(Refusal::not_run(Reason::Stopping));
+            }
+            match mailbox.send(place, task, reply, ticket) {
+                Ok(()) => return Ok(()),
+                Err(returned) => (task, reply, ticket) = *returned,
+            }
+        }
+        Err(Refusal::not_run(Reason::Unavailable))
+    }
+
+    /// Refuses what may not reach or create its actor, before a process is started for it. The
+    /// actor's own process asks once more.
+    fn check_access(&self, task: &Task, address: &Address) -> Result<(), Refusal> {
+        let Task::Request(Request { caller: caller @ Caller::Outside, .. }) = task else {
+            return Ok(());
+        };
+        let Some(access) = self.access.get(&address.class) else { return Err(no_class(address)) };
+        access.admit(caller, &address.name, || {
+            self.residents.find(address).is_some()
+                || self.databases.has_file(address)
+                // What cannot be looked up now is looked up by the actor's process, which says why.
+                || self.databases.fileless_init(address).map_or(true, |known| known.is_some())
+        })
+    }
+
+    /// Makes an actor resident, with a place in its queue.
+    pub(super) async fn wake(&self, address: &Address) -> Result<(Mailbox, Permit), Refusal> {
+        let supervisor = self.directory.get(&address.class).ok_or_else(|| no_class(address))?;
+        let unavailable = || Refusal::not_run(Reason::Unavailable);
+        let mut seat = self.residents.reserve().await?;
+        for _ in 0..ATTEMPTS {
+            let (reply, answer) = oneshot::channel();
+            let start = StartActor { address: address.clone(), seat, reply };
+            supervisor.send_message(start).map_err(|_| unavailable())?;
+            match answer.await.map_err(|_| unavailable())?? {
+                Started::Here(mailbox, place) => return Ok((mailbox, place)),
+                Started::QueueFull => return Err(Refusal::not_run(Reason::QueueFull)),
+                Started::Leaving(last, kept) => {
+                    last.gone().await;
+                    seat = kept;
+                }
+            }
+        }
+        Err(unavailable())
+    }
+}
+
+fn no_class(address: &Address) -> Refusal {
+    Refusal::not_run(Reason::NotFound)
+        .with_detail(format!("this node serves no class {:?}", address.class.as_str()))
+}
+
+/// Takes the event off the queue when its sender stops waiting.
+struct Leaves<'a>(&'a Ticket);
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
