@@ -3,7 +3,7 @@
 //! It reads the index and remembers nothing that matters: started again after a panic, it finds in
 //! the index what is due.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -114,8 +114,9 @@ impl Deref for TimerProcess {
 pub struct State {
     /// Due, and read from the index.
     ready: VecDeque<Address>,
-    /// Handed over, without an outcome yet.
-    running: HashSet<Address>,
+    /// Handed over, without an outcome yet; true when the index had it as due meanwhile. That may be
+    /// the alarm that runs, or the next one already.
+    running: HashMap<Address, bool>,
     /// Could not be run, and are left alone until then.
     put_off: HashMap<Address, PutOff>,
     /// When the index has to be read again; none while nothing in it is to come.
@@ -129,7 +130,8 @@ pub struct State {
 impl State {
     /// When the first of those that were put off may be tried again.
     fn first_put_off(&self) -> Option<Instant> {
-        let waiting = self.put_off.iter().filter(|(address, _)| !self.running.contains(*address));
+        let waiting =
+            self.put_off.iter().filter(|(address, _)| !self.running.contains_key(*address));
         waiting.map(|(_, put_off)| put_off.until).min()
     }
 }
@@ -220,17 +222,19 @@ impl TimerProcess {
             due.extend(read);
         }
         due.sort();
-        let waits = |address: &Address| {
-            state.running.contains(address)
-                || state.put_off.get(address).is_some_and(|put_off| now < put_off.until)
-        };
-        state.ready.extend(due.into_iter().map(|(_, address)| address).filter(|a| !waits(a)));
+        for (_, address) in due {
+            if let Some(due_again) = state.running.get_mut(&address) {
+                *due_again = true;
+            } else if state.put_off.get(&address).is_none_or(|put_off| put_off.until <= now) {
+                state.ready.push_back(address);
+            }
+        }
         state.next_due = next;
         Ok(!state.ready.is_empty())
     }
 
     fn fire(&self, myself: &ActorRef<TimerMessage>, address: Address, state: &mut State) {
-        state.running.insert(address.clone());
+        state.running.insert(address.clone(), false);
         let (reply, answer) = ReplyTo::channel();
         let event =
             Event { address: address.clone(), task: Task::Alarm, reply, ticket: Ticket::default() };
@@ -243,7 +247,9 @@ impl TimerProcess {
     }
 
     fn fired(&self, address: Address, outcome: &Result<Reply, Refusal>, state: &mut State) {
-        state.running.remove(&address);
+        if state.running.remove(&address) == Some(true) {
+            state.next_due = Some(Timestamp(0));
+        }
         let Err(refusal) = outcome else {
             // What is pending now, if anything, stands in the index.
             state.put_off.remove(&address);

@@ -41,6 +41,7 @@ pub enum Reason {
     Unavailable,
     Quarantined,
     InitFailed,
+    HandlerFailed,
     NoResponse,
     Trapped,
     CpuExceeded,
@@ -65,7 +66,7 @@ pub struct ReasonRow {
 }
 
 /// One row a reason, in the order of `Reason`.
-pub const REASONS: [ReasonRow; 18] = [
+pub const REASONS: [ReasonRow; 19] = [
     ReasonRow {
         reason: Reason::BadRequest,
         word: "bad-request",
@@ -171,13 +172,22 @@ pub const REASONS: [ReasonRow; 18] = [
         remedy: "mend `on-init`",
     },
     ReasonRow {
+        reason: Reason::HandlerFailed,
+        word: "handler-failed",
+        status: 500,
+        sentence: "the actor's handler returned an error",
+        event: "ran",
+        when: "the handler returned an error in place of a response, or before it had written the \
+               body its response announced",
+        remedy: "mend the handler",
+    },
+    ReasonRow {
         reason: Reason::NoResponse,
         word: "no-response",
         status: 500,
         sentence: "the actor's handler returned without a response",
         event: "ran",
-        when: "the handler returned without a response, with an error in its place, or with an \
-               interim status",
+        when: "the handler returned without a response, or with an interim status",
         remedy: "mend the handler",
     },
     ReasonRow {

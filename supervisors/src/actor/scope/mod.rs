@@ -3,6 +3,8 @@
 
 mod alarms;
 mod calls;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -40,8 +42,8 @@ struct State {
     delete: Delete,
     /// The database failed in this event: it must be closed and opened anew.
     given_up: bool,
-    /// Who wait for what the present event calls: its callers, and this actor.
-    chain: CallChain,
+    /// Who sent the present event.
+    caller: Caller,
     /// An alarm is firing: the guest's calls concern the one after it.
     firing: bool,
     /// Which attempt of `on-alarm` runs; 0 in other handlers.
@@ -115,7 +117,7 @@ impl ActorScope {
             deadline: now,
             delete: Delete::NotAsked,
             given_up: false,
-            chain: CallChain::below(&Caller::Outside, &address),
+            caller: Caller::Outside,
             firing: false,
             attempt: 0,
             alarm_changed: false,
@@ -134,7 +136,7 @@ impl ActorScope {
         state.firing = false;
         state.attempt = 0;
         state.alarm_changed = false;
-        state.chain = CallChain::below(caller, &self.address);
+        state.caller = caller.clone();
         if let Some(database) = &mut state.database {
             database.begin_event(deadline);
         }
@@ -346,7 +348,7 @@ impl ActorScope {
             deliver: Arc::clone(&self.deliver),
             metrics: Arc::clone(&self.metrics),
             tenant: self.address.tenant.clone(),
-            chain: state.chain.clone(),
+            chain: CallChain::below(&state.caller, &self.address),
             deadline: state.deadline - calls::reserve(self.wall_budget),
         }
     }
