@@ -6,10 +6,13 @@
 
 mod actor;
 mod body;
+mod connection;
 mod headers;
 mod health;
 mod respond;
 mod server;
 mod status;
+mod upload;
+mod wire;
 
 pub use server::{Edge, EdgeError, EdgeState};

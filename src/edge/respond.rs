@@ -1,7 +1,10 @@
 //! Answers, the actor's and the host's, as HTTP.
 
 use actix_web::body::{BodyStream, SizedStream};
-use actix_web::http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, RETRY_AFTER};
+use actix_web::http::header::{
+    CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, RETRY_AFTER, TRAILER, TRANSFER_ENCODING,
+    UPGRADE,
+};
 use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
@@ -21,7 +24,7 @@ struct Explained<'a> {
 /// The actor's answer.
 pub fn reply(reply: Reply, method: &Method) -> HttpResponse {
     let status = match StatusCode::from_u16(reply.status) {
-        Ok(status) if !status.is_informational() => status,
+        Ok(status) if (200..600).contains(&status.as_u16()) => status,
         _ => {
             return refusal(&Refusal::ran(Reason::NoResponse).with_detail(format!(
                 "the actor answered with status {}, which is not a final one",
@@ -32,7 +35,7 @@ pub fn reply(reply: Reply, method: &Method) -> HttpResponse {
     let mut response = HttpResponse::build(status);
     let mut length = None;
     for (name, value) in reply.headers {
-        if headers::is_hosts(&name) {
+        if headers::is_hosts(&name) || is_of_the_connection(&name) {
             continue;
         }
         let (Ok(name), Ok(value)) =
@@ -78,10 +81,21 @@ fn body(
     }
 }
 
+/// What says how this connection goes on is not the actor's to say.
+fn is_of_the_connection(name: &[u8]) -> bool {
+    let theirs = [CONNECTION, TRANSFER_ENCODING, UPGRADE, TRAILER];
+    theirs.iter().any(|header| header.as_str().as_bytes().eq_ignore_ascii_case(name))
+}
+
 /// The host's own answer.
 pub fn refusal(refusal: &Refusal) -> HttpResponse {
     let status = StatusCode::from_u16(status::status(refusal.reason))
         .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    refusal_as(status, refusal)
+}
+
+/// The host's own answer, where HTTP has a more precise status than the reason.
+pub fn refusal_as(status: StatusCode, refusal: &Refusal) -> HttpResponse {
     let mut response = HttpResponse::build(status);
     response
         .insert_header((headers::REASON, refusal.reason.as_str()))
