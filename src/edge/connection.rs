@@ -307,9 +307,9 @@ impl Connection {
         match self.codec.decode(&mut self.wire.incoming) {
             Ok(Some(Message::Chunk(Some(piece)))) => {
                 self.rest.received += piece.len();
-                upload.give(piece);
-                if !self.rest.upgrades && self.rest.received > BODY_BYTES_MAX + BODY_ROOM {
-                    // Whoever reads has been told that it is too large.
+                if upload.is_wanted() {
+                    upload.give(piece);
+                } else if self.rest.received > BODY_BYTES_MAX {
                     self.rest.lose(PayloadError::Overflow);
                 }
                 true
@@ -440,6 +440,9 @@ impl Connection {
     /// After an answer: reads what is left of the request's body, up to the limit, so that the
     /// client can finish sending and the next request can be found.
     async fn read_out(&mut self) -> Result<(), End> {
+        if self.rest.upgrades {
+            return Err(End::Closed);
+        }
         if self.rest.state == RestState::Open {
             let deadline = Instant::now() + BODY_DRAIN_WAIT;
             poll_fn(|context| {
@@ -453,8 +456,8 @@ impl Connection {
             })
             .await?;
         }
-        let keeps = self.rest.state == RestState::Done && !self.rest.upgrades;
-        if keeps && self.codec.keep_alive() { Ok(()) } else { Err(End::Closed) }
+        let keeps = self.rest.state == RestState::Done && self.codec.keep_alive();
+        if keeps { Ok(()) } else { Err(End::Closed) }
     }
 }
 

@@ -127,3 +127,62 @@ impl futures_core::Stream for Nothing {
         std::task::Poll::Ready(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use actix_web::body::{BodySize, MessageBody};
+
+    use super::*;
+
+    fn answered(status: u16, headers: &[(&'static str, &'static str)], body: Body) -> HttpResponse {
+        let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
+        let headers = headers.iter().map(|(name, value)| (bytes(name), bytes(value))).collect();
+        reply(Reply { status, headers, body }, &Method::GET)
+    }
+
+    #[test]
+    fn a_status_that_is_no_final_one_is_the_actors_failure() {
+        for status in [0, 99, 100, 101, 103, 199, 600, 999, 1000] {
+            let response = answered(status, &[], Body::Empty);
+            assert_eq!(response.status(), 500, "{status}");
+            let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+            assert_eq!(header(headers::REASON), Some("no-response"));
+            assert_eq!(header(headers::EVENT), Some("ran"));
+        }
+        assert_eq!(answered(599, &[], Body::Empty).status(), 599);
+    }
+
+    #[test]
+    fn no_header_of_an_actor_ends_the_head_or_speaks_for_the_connection() {
+        let response = answered(
+            200,
+            &[
+                ("x-split", "a\r\nx-injected: 1"),
+                ("x-split", "a\nb"),
+                ("x-split: 1\r\nx-injected", "1"),
+                ("x split", "1"),
+                ("", "1"),
+                ("Connection", "keep-alive"),
+                ("transfer-encoding", "chunked"),
+                ("upgrade", "websocket"),
+                ("trailer", "x"),
+                ("content-length", "5, 6"),
+                ("x-kept", "1"),
+            ],
+            Body::Whole(Bytes::from_static(b"hello")),
+        );
+        let names: Vec<_> = response.headers().keys().map(|name| name.as_str()).collect();
+        assert_eq!(names, ["x-kept"]);
+        assert_eq!(response.body().size(), BodySize::Sized(5));
+    }
+
+    #[test]
+    fn a_status_without_a_body_gets_none_whatever_the_actor_wrote() {
+        for status in [204, 304] {
+            let body = Body::Whole(Bytes::from_static(b"hello"));
+            let response = answered(status, &[("content-length", "5")], body);
+            assert_eq!(response.body().size(), BodySize::None, "{status}");
+            assert!(response.headers().is_empty(), "{status}");
+        }
+    }
+}

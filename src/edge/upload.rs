@@ -48,9 +48,13 @@ pub enum Demand {
 }
 
 impl Upload {
+    pub fn is_wanted(&self) -> bool {
+        Rc::strong_count(&self.0) > 1
+    }
+
     pub fn poll_demand(&self, context: &mut Context<'_>) -> Poll<Demand> {
         let mut shared = self.0.borrow_mut();
-        if Rc::strong_count(&self.0) == 1 {
+        if !self.is_wanted() {
             return Poll::Ready(Demand::Nothing);
         }
         if shared.asked {
