@@ -12,7 +12,5 @@ mod health;
 mod respond;
 mod server;
 mod status;
-mod upload;
-mod wire;
 
 pub use server::{Edge, EdgeError, EdgeState};

@@ -19,11 +19,11 @@ use thiserror::Error;
 use tokio::net::{TcpSocket, TcpStream};
 use wasmkeep_supervisors::address::Tenant;
 use wasmkeep_supervisors::event::{Reason, Refusal};
+use wasmkeep_supervisors::limits::KEEP_ALIVE_WAIT;
 use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::tree::Tree;
 
-use super::connection::{self, KEEP_ALIVE};
-use super::{actor, body, health, respond};
+use super::{actor, body, connection, health, respond};
 
 /// After the actors have stopped: how long answers already made may take to leave.
 const LAST_ANSWERS_SECS: u64 = 2;
@@ -127,7 +127,8 @@ async fn worker(
 ) -> Result<impl Service<TcpStream, Response = (), Error = Infallible, Future: 'static>, ()> {
     let app = App::new().app_data(Data::clone(&state)).default_service(web::to(route));
     let app = Rc::new(app.into_factory().new_service(AppConfig::default()).await?);
-    let config = ServiceConfigBuilder::new().keep_alive(KeepAlive::Timeout(KEEP_ALIVE)).build();
+    let config =
+        ServiceConfigBuilder::new().keep_alive(KeepAlive::Timeout(KEEP_ALIVE_WAIT)).build();
     Ok(fn_service(move |stream: TcpStream| {
         let (app, config) = (Rc::clone(&app), config.clone());
         let (state, stop) = (Data::clone(&state), stop.clone());
