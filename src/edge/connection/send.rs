@@ -49,7 +49,7 @@ impl Connection {
         self.encode(Message::Item((head, size))).map_err(|_| cut())?;
 
         let (mut ended, mut gone) = (false, false);
-        let mut deadline = Instant::now() + ANSWER_STALL_WAIT;
+        let mut stalled_since = None;
         poll_fn(|context| {
             loop {
                 while !ended && self.wire.outgoing.len() < WRITE_AHEAD_BYTES_MAX {
@@ -79,6 +79,9 @@ impl Connection {
                     Poll::Ready(Err(_)) => return Poll::Ready(Err(End::Left)),
                     Poll::Pending => false,
                 };
+                if flushed || self.wire.outgoing.len() < waiting {
+                    stalled_since = None;
+                }
                 if flushed && ended {
                     return Poll::Ready(Ok(()));
                 }
@@ -94,12 +97,10 @@ impl Connection {
                 if flushed {
                     return Poll::Pending;
                 }
-                if self.wire.outgoing.len() < waiting {
-                    deadline = Instant::now() + ANSWER_STALL_WAIT;
-                }
+                let since = *stalled_since.get_or_insert_with(Instant::now);
                 return self
                     .wire
-                    .poll_deadline(context, deadline)
+                    .poll_deadline(context, since + ANSWER_STALL_WAIT)
                     .map(|()| Err(End::Cut { reset: true }));
             }
         })
