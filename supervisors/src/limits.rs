@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-const MIB: usize = 1024 * 1024;
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
 
 /// Events that may wait for one actor. One more is refused with 429.
 pub const QUEUE_EVENTS_MAX: u32 = 1024;
@@ -36,7 +37,7 @@ pub const BODY_BYTES_MAX: usize = 16 * MIB;
 pub const BODY_DRAIN_WAIT: Duration = Duration::from_secs(30);
 
 /// Head of one request. Larger, or with more than 96 headers: 431.
-pub const HEAD_BYTES_MAX: usize = 128 * 1024;
+pub const HEAD_BYTES_MAX: usize = 128 * KIB;
 
 /// How long a client may take to send a request's head. Longer: 408.
 pub const HEAD_WAIT: Duration = Duration::from_secs(10);

@@ -3,12 +3,12 @@
 //! Everything here is polled, so that a connection can read, write and run a handler in one task.
 
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
@@ -37,24 +37,15 @@ impl Wire {
 
     /// Reads what is there, `room` bytes or a little more; 0 at the end of what the client sends.
     pub fn poll_fill(&mut self, context: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
-        loop {
-            ready!(self.stream.poll_read_ready(context))?;
-            self.incoming.reserve(room);
-            match self.stream.try_read_buf(&mut self.incoming) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => return Poll::Ready(read),
-            }
-        }
+        self.incoming.reserve(room);
+        pin!(self.stream.read_buf(&mut self.incoming)).poll(context)
     }
 
     pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.outgoing.is_empty() {
-            ready!(self.stream.poll_write_ready(context))?;
-            match self.stream.try_write(&self.outgoing) {
-                Ok(written) => self.outgoing.advance(written),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
-            }
+            let stream = Pin::new(&mut self.stream);
+            let written = ready!(stream.poll_write(context, &self.outgoing))?;
+            self.outgoing.advance(written);
         }
         Poll::Ready(Ok(()))
     }
