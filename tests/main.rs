@@ -3,6 +3,7 @@
 
 mod cli;
 mod events;
+mod framing;
 mod life_cycle;
 mod limits;
 mod metrics;

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-const MIB: usize = 1024 * 1024;
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
 
 /// Events that may wait for one actor. One more is refused with 429.
 pub const QUEUE_EVENTS_MAX: u32 = 1024;
@@ -34,6 +35,18 @@ pub const BODY_BYTES_MAX: usize = 16 * MIB;
 
 /// After an answer, how long the unread rest of a request's body is read and dropped.
 pub const BODY_DRAIN_WAIT: Duration = Duration::from_secs(30);
+
+/// Head of one request. Larger, or with more than 96 headers: 431.
+pub const HEAD_BYTES_MAX: usize = 128 * KIB;
+
+/// How long a client may take to send a request's head. Longer: 408.
+pub const HEAD_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a client's connection may be idle between two requests.
+pub const KEEP_ALIVE_WAIT: Duration = Duration::from_secs(75);
+
+/// How long a client may read nothing of an answer that waits for it. Longer: it is cut off.
+pub const ANSWER_STALL_WAIT: Duration = Duration::from_secs(60);
 
 /// Size of one actor's database. Past it writes fail with `quota-exceeded`; reads and deletes work.
 pub const DATABASE_BYTES_MAX: usize = 1024 * MIB;

@@ -73,8 +73,8 @@ pub const REASONS: [ReasonRow; 19] = [
         status: 400,
         sentence: "the request is malformed",
         event: "not-run",
-        when: "the address is no address (the message says why), the framing is wrong, or the \
-               body broke off",
+        when: "the address is no address (the message says why), the body broke off, or the \
+               request is no HTTP, where the status may be another: see below",
         remedy: "mend the request",
     },
     ReasonRow {
@@ -187,7 +187,8 @@ pub const REASONS: [ReasonRow; 19] = [
         status: 500,
         sentence: "the actor's handler returned without a response",
         event: "ran",
-        when: "the handler returned without a response, or with an interim status",
+        when: "the handler returned without a response, or with a status that is not between 200 and \
+               599",
         remedy: "mend the handler",
     },
     ReasonRow {
