@@ -22,6 +22,8 @@ pub struct Metrics {
     pub process_exits: IntCounterVec,
     pub guest_log_lines: IntCounter,
     pub guest_log_lines_dropped: IntCounter,
+    outbound_requests: IntCounterVec,
+    pub outbound_open: IntGauge,
 }
 
 /// The counters of one class, looked up once so that an event costs no map access.
@@ -65,6 +67,9 @@ impl Metrics {
             .buckets(vec![0.001, 0.005, 0.01, 0.05, 0.1, 0.25]),
         )?;
         registry.register(Box::new(admission_wait_seconds.clone()))?;
+        let outbound_open =
+            IntGauge::new("wasmkeep_outbound_open_requests", "Outbound requests open now")?;
+        registry.register(Box::new(outbound_open.clone()))?;
         Ok(Self {
             events: counters(
                 "wasmkeep_events_total",
@@ -95,6 +100,12 @@ impl Metrics {
                 "wasmkeep_guest_log_lines_dropped_total",
                 "Lines guests logged beyond the rate limit",
             )?,
+            outbound_requests: counters(
+                "wasmkeep_outbound_requests_total",
+                "Outbound requests by how they ended: answered, denied, failed, limited",
+                &["outcome"],
+            )?,
+            outbound_open,
             registry,
         })
     }
@@ -107,6 +118,11 @@ impl Metrics {
             skipped: outcome("skipped"),
             seconds: self.event_seconds.with_label_values(&[class.as_str()]),
         }
+    }
+
+    /// Counts an outbound request: `answered`, `denied`, `failed` or `limited`.
+    pub fn outbound(&self, outcome: &str) {
+        self.outbound_requests.with_label_values(&[outcome]).inc();
     }
 
     pub fn refused(&self, reason: crate::event::Reason) {
