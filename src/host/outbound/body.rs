@@ -129,11 +129,11 @@ impl Body for AnswerBody {
                     }
                     return Poll::Ready(Some(Ok(frame)));
                 }
-                Poll::Ready(Some(Err(error))) => return self.fail(in_the_body(&error)),
-                // A connection that is dropped half-way ends its body as if it were whole.
-                Poll::Ready(None) if self.open.has_ended() => {
+                // Stopped from here: what the body makes of that is not how it ended.
+                Poll::Ready(Some(Err(_)) | None) if self.open.has_ended() => {
                     return self.fail(Error::ConnectionTerminated);
                 }
+                Poll::Ready(Some(Err(error))) => return self.fail(in_the_body(&error)),
                 Poll::Ready(None) => {
                     self.end();
                     return Poll::Ready(None);

@@ -54,3 +54,35 @@ impl Progress {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    async fn is_silent_within(progress: &Progress, seconds: u64) -> bool {
+        timeout(Duration::from_secs(seconds), progress.silent_for(LIMIT)).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_has_its_time_from_the_last_piece_it_was_sent() {
+        let progress = Progress::new();
+        assert!(!is_silent_within(&progress, 29).await);
+        progress.went_on();
+        assert!(!is_silent_within(&progress, 29).await);
+        assert!(is_silent_within(&progress, 2).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_in_which_the_guest_owes_a_piece_is_not_the_servers() {
+        let progress = Progress::new();
+        progress.guest_owes();
+        assert!(!is_silent_within(&progress, 300).await);
+        progress.went_on();
+        assert!(!is_silent_within(&progress, 29).await);
+        assert!(is_silent_within(&progress, 2).await);
+    }
+}
