@@ -143,7 +143,77 @@ async fn talk(
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+
+    use http_body_util::{BodyExt, Full};
+    use tokio::io::ReadBuf;
+
     use super::*;
+
+    /// A connection that takes nothing, and has an answer once that has been tried.
+    struct TakesNothing {
+        answer: &'static [u8],
+        tried: bool,
+        reader: Option<Waker>,
+    }
+
+    impl AsyncRead for TakesNothing {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            if !self.tried {
+                self.reader = Some(context.waker().clone());
+                return Poll::Pending;
+            }
+            buffer.put_slice(std::mem::take(&mut self.answer));
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for TakesNothing {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _context: &mut Context<'_>,
+            _bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.tried = true;
+            if let Some(reader) = self.reader.take() {
+                reader.wake();
+            }
+            Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_outlives_the_failure_to_send_the_rest_of_its_request() {
+        let answer = b"HTTP/1.1 413 Too Large\r\ncontent-length: 8\r\n\r\ntoo much";
+        let stream = ReadsOn::new(TakesNothing { answer, tried: false, reader: None });
+        let progress = Arc::new(Progress::new());
+        let body = Full::new(vec![b'x'; 1 << 20].into()).map_err(|never| match never {});
+        let body = RequestBody::new(body.boxed_unsync(), Arc::clone(&progress));
+        let request = Request::post("/").body(body).expect("a request");
+        let (answer_to, answer) = oneshot::channel();
+        let talking = tokio::spawn(async move {
+            talk(Box::new(stream), request, OUTBOUND_STEP_WAIT, &progress, answer_to).await;
+        });
+        let answer = answer.await.expect("it says").expect("an answer");
+        assert_eq!(answer.status(), 413);
+        let body = answer.into_body().collect().await.expect("a whole body");
+        assert_eq!(body.to_bytes(), "too much");
+        talking.await.expect("no panic");
+    }
 
     #[test]
     fn a_guest_may_ask_for_less_than_the_longest_wait() {
