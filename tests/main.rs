@@ -7,6 +7,7 @@ mod framing;
 mod life_cycle;
 mod limits;
 mod metrics;
+mod outbound;
 mod requests;
 mod storage;
 mod support;

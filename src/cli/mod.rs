@@ -22,7 +22,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.";
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve components as actors
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     /// Serve an example that is built in: a counter, to try things with
     Demo(demo::Args),
 }
@@ -30,7 +30,7 @@ enum Command {
 impl Cli {
     pub fn run(self) -> Result<()> {
         match self.command {
-            Command::Serve(args) => serve::run(args),
+            Command::Serve(args) => serve::run(*args),
             Command::Demo(args) => demo::run(args),
         }
     }

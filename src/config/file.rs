@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use super::ConfigError;
+use crate::host::AddressRange;
 use crate::telemetry::LogFormat;
 
 #[derive(Debug, Default, Deserialize)]
@@ -35,6 +37,13 @@ pub struct ServeTable {
     pub sql_cpu_budget_ms: Option<u64>,
     pub memory_mb: Option<u64>,
     pub shutdown_grace_secs: Option<u64>,
+    #[serde(default)]
+    pub allow_outbound: Vec<AddressRange>,
+    #[serde(default)]
+    pub allow_outbound_port: Vec<NonZeroU16>,
+    /// Relative ones are looked for beside the settings file.
+    #[serde(default)]
+    pub outbound_ca: Vec<PathBuf>,
 }
 
 /// Reads the text of the settings file at `path`, which its relative components stand beside.
@@ -42,8 +51,8 @@ pub fn parse(text: &str, path: &Path) -> Result<ConfigFile, ConfigError> {
     let mut file: ConfigFile = toml::from_str(text)
         .map_err(|error| ConfigError::Wrong { path: path.to_owned(), cause: error.to_string() })?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    for component in file.actors.values_mut() {
-        *component = folder.join(&*component);
+    for named in file.actors.values_mut().chain(&mut file.serve.outbound_ca) {
+        *named = folder.join(&*named);
     }
     Ok(file)
 }

@@ -19,6 +19,7 @@ use wasmkeep_supervisors::address::Class;
 use wasmkeep_supervisors::values::Values;
 
 use self::file::ConfigFile;
+use crate::host::{AddressRange, OutboundConfig};
 use crate::telemetry::LogFormat;
 
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
@@ -42,6 +43,8 @@ pub struct ServeArgs {
     pub common: CommonArgs,
     #[command(flatten)]
     pub limits: LimitArgs,
+    #[command(flatten)]
+    pub outbound: OutboundArgs,
 }
 
 /// What `serve` and `demo` share.
@@ -81,6 +84,23 @@ pub struct LimitArgs {
     /// Seconds that queued events may still run after a stop is asked for [default: 10]
     #[arg(long, value_name = "SECS", env = "WASMKEEP_SHUTDOWN_GRACE_SECS")]
     pub shutdown_grace_secs: Option<u64>,
+}
+
+/// What requests of actors may reach beyond public addresses.
+#[derive(Debug, Clone, Default, Args)]
+pub struct OutboundArgs {
+    /// Addresses that actors may reach although they are not public; may be repeated
+    #[arg(long = "allow-outbound", value_name = "CIDR", env = "WASMKEEP_ALLOW_OUTBOUND")]
+    #[arg(value_delimiter = ',')]
+    pub ranges: Vec<AddressRange>,
+    /// A port that actors may reach although it is another protocol's; may be repeated
+    #[arg(long = "allow-outbound-port", value_name = "N", env = "WASMKEEP_ALLOW_OUTBOUND_PORT")]
+    #[arg(value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
+    pub ports: Vec<u16>,
+    /// PEM file of authorities to trust beside the public ones; may be repeated
+    #[arg(long = "outbound-ca", value_name = "FILE", env = "WASMKEEP_OUTBOUND_CA")]
+    #[arg(value_delimiter = ',')]
+    pub ca_files: Vec<PathBuf>,
 }
 
 /// `CLASS=FILE.wasm`.
@@ -140,6 +160,7 @@ pub struct ServeConfig {
     pub sql_cpu_budget: Duration,
     pub memory_bytes_max: usize,
     pub shutdown_grace: Duration,
+    pub outbound: OutboundConfig,
 }
 
 #[derive(Debug, Error)]

@@ -22,7 +22,7 @@ use self::clock::SystemClock;
 use crate::config::ServeConfig;
 use crate::database::{DataDir, DatabaseConfig, LocalDatabases};
 use crate::edge::{Edge, EdgeState};
-use crate::host::{Components, EngineConfig, GuestEngine};
+use crate::host::{Components, EngineConfig, GuestEngine, Outbound};
 
 /// After everything has stopped: how long threads of the runtime may take to end.
 const RUNTIME_WAIT: Duration = Duration::from_secs(1);
@@ -53,9 +53,12 @@ pub fn run(
         instances_max,
         memory_bytes_max: config.memory_bytes_max,
     })?;
+    let metrics = Arc::new(Metrics::new().context("register the metrics")?);
+    let outbound = Outbound::new(config.outbound.clone(), Arc::clone(&metrics))?;
     let components = Components::new(
         &engine.engine,
         data_dir.components(),
+        outbound,
         config.cpu_budget,
         config.memory_bytes_max,
     )?;
@@ -66,7 +69,6 @@ pub fn run(
         app,
         DatabaseConfig { sql_cpu_budget: config.sql_cpu_budget, ..DatabaseConfig::default() },
     );
-    let metrics = Arc::new(Metrics::new().context("register the metrics")?);
     let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     let runtime = actors_runtime(cores)?;
     let tenant = Tenant::default_tenant();

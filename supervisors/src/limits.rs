@@ -141,3 +141,26 @@ pub const CALL_BODY_BYTES_MAX: usize = 16 * MIB;
 /// Calls of one `call-many`. Its requests together, and its responses together, are bounded by
 /// `CALL_BODY_BYTES_MAX`.
 pub const CALLS_AT_ONCE: usize = 16;
+
+/// Outbound requests one actor may have open at once, from sending to the end of the answer's body.
+/// One more fails with `connection-limit-reached`.
+pub const OUTBOUND_ACTOR_OPEN_MAX: usize = 16;
+
+/// Outbound requests a node may have open at once. One more fails with `connection-limit-reached`.
+pub const OUTBOUND_NODE_OPEN_MAX: usize = 256;
+
+/// Each step of an outbound request (connect, first byte, between bytes), unless the guest asks
+/// for another time.
+pub const OUTBOUND_STEP_WAIT: Duration = Duration::from_secs(30);
+
+/// The longest time a guest may ask for one step of an outbound request.
+pub const OUTBOUND_STEP_WAIT_LONGEST: Duration = Duration::from_secs(60);
+
+/// The head of the answer to an outbound request. A longer one fails the request.
+pub const OUTBOUND_HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Names looked up at once for outbound requests; others wait, within their time to connect.
+pub const OUTBOUND_LOOKUPS_MAX: usize = 64;
+
+/// Addresses of one name that an outbound request tries, in the resolver's order.
+pub const OUTBOUND_ADDRESSES_TRIED_MAX: usize = 8;

@@ -29,6 +29,8 @@ pub struct Metrics {
     pub alarm_lateness_seconds: Histogram,
     calls: IntCounterVec,
     call_seconds: Histogram,
+    outbound_requests: IntCounterVec,
+    pub outbound_open: IntGauge,
 }
 
 /// The counters of one class, looked up once so that an event costs no map access.
@@ -98,6 +100,9 @@ impl Metrics {
             .buckets(EVENT_SECONDS.to_vec()),
         )?;
         registry.register(Box::new(call_seconds.clone()))?;
+        let outbound_open =
+            IntGauge::new("wasmkeep_outbound_open_requests", "Outbound requests open now")?;
+        registry.register(Box::new(outbound_open.clone()))?;
         Ok(Self {
             alarms_put_off: counter(
                 "wasmkeep_alarms_put_off_total",
@@ -140,6 +145,12 @@ impl Metrics {
                 "wasmkeep_guest_log_lines_dropped_total",
                 "Lines guests logged beyond the rate limit",
             )?,
+            outbound_requests: counters(
+                "wasmkeep_outbound_requests_total",
+                "Outbound requests by how they ended: answered, denied, failed, limited",
+                &["outcome"],
+            )?,
+            outbound_open,
             registry,
         })
     }
@@ -156,6 +167,11 @@ impl Metrics {
                 seconds: self.event_seconds.with_label_values(&labels),
             }
         }))
+    }
+
+    /// Counts an outbound request: `answered`, `denied`, `failed` or `limited`.
+    pub fn outbound(&self, outcome: &str) {
+        self.outbound_requests.with_label_values(&[outcome]).inc();
     }
 
     pub fn refused(&self, reason: Reason) {

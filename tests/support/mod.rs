@@ -3,9 +3,11 @@
 mod answer;
 mod node;
 mod raw;
+mod server;
 mod wait;
 
 pub use answer::Answer;
 pub use node::{Actor, Node, component, wasmkeep};
 pub use raw::{DONE, Raw};
-pub use wait::{SetAtTheEnd, eventually, in_parallel};
+pub use server::Server;
+pub use wait::{SetAtTheEnd, eventually, in_parallel, patience};

@@ -28,12 +28,16 @@
 //! | any `/call?target=&path=` | passes method and body on: `{status, headers, body}` or `{error}` |
 //! | `GET /call-many?path=&target=…` | as many as there are targets |
 //! | `GET /env?name=` | the value, or null |
+//! | any `/fetch?url=&timeout_ms=`, `GET /fetch-stream?url=` | sends method, `x-` headers and body to a URL: see [`fetch`] |
+//! | `GET /fetch-hold?url=…&n=`, `/fetch-keep?url=`, `/fetch-kept` | several at once; one whose answer outlives the event; reads those |
+//! | `POST /fetch-upload?url=&pieces=&size=` | a body written piece by piece: also `written` |
 //! | `GET /sockets`, `POST /send?socket=`, `/close?socket=&code=&reason=`, `/broadcast` | WebSockets |
 //!
 //! The actor's name decides on the rest: `badinit…` fails `on-init`, `trapinit…` traps in it,
 //! `flakyinit…` fails it once in an instance; `badalarm…` and `trapalarm…` do so in `on-alarm`.
 
 mod below;
+mod fetch;
 mod host;
 mod http;
 mod sandbox;
@@ -44,12 +48,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use wasmkeep_sdk::websockets::{Message, OpenRequest, Socket};
-use wasmkeep_sdk::{Actor, Error, Request, Response, Result, actors, alarms, storage};
+use wasmkeep_sdk::{Actor, Error, Request, Response, Result, actors, alarms, outbound, storage};
 
 #[derive(Default)]
 struct Probe {
     asked: u64,
     kept: Vec<Vec<u8>>,
+    answers: Vec<outbound::Answer>,
 }
 
 impl Actor for Probe {
@@ -118,6 +123,12 @@ impl Actor for Probe {
             ("call", []) => host::call(&mut request),
             ("call-many", []) => Ok(host::call_many(&request)),
             ("env", []) => Ok(host::env(&request)),
+            ("fetch", []) => fetch::one(&mut request),
+            ("fetch-stream", []) => fetch::stream(&request),
+            ("fetch-hold", []) => fetch::hold(&request),
+            ("fetch-upload", []) => fetch::upload(&request),
+            ("fetch-keep", []) => fetch::keep(&request, &mut self.answers),
+            ("fetch-kept", []) => Ok(fetch::read_kept(&mut self.answers)),
             ("sockets", []) => Ok(host::sockets()),
             ("send", []) => host::send(&mut request),
             ("close", []) => host::close(&request),
