@@ -18,8 +18,35 @@ pub struct ConfigFile {
     /// Class to access mode.
     #[serde(default)]
     pub access: BTreeMap<String, String>,
+    /// Class to its files of values, relative ones beside the settings file; a later one wins.
+    #[serde(default)]
+    pub env: BTreeMap<String, EnvFiles>,
     #[serde(default)]
     pub serve: ServeTable,
+}
+
+/// One file, or several.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "a class's env is a file, or a list of files")]
+pub enum EnvFiles {
+    One(PathBuf),
+    Several(Vec<PathBuf>),
+}
+
+impl EnvFiles {
+    pub fn into_paths(self) -> Vec<PathBuf> {
+        match self {
+            Self::One(path) => vec![path],
+            Self::Several(paths) => paths,
+        }
+    }
+
+    fn paths_mut(&mut self) -> &mut [PathBuf] {
+        match self {
+            Self::One(path) => std::slice::from_mut(path),
+            Self::Several(paths) => paths,
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -37,13 +64,14 @@ pub struct ServeTable {
     pub shutdown_grace_secs: Option<u64>,
 }
 
-/// Reads the text of the settings file at `path`, which its relative components stand beside.
+/// Reads the text of the settings file at `path`, which the files it names stand beside.
 pub fn parse(text: &str, path: &Path) -> Result<ConfigFile, ConfigError> {
     let mut file: ConfigFile = toml::from_str(text)
         .map_err(|error| ConfigError::Wrong { path: path.to_owned(), cause: error.to_string() })?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    for component in file.actors.values_mut() {
-        *component = folder.join(&*component);
+    let env_files = file.env.values_mut().flat_map(EnvFiles::paths_mut);
+    for named in file.actors.values_mut().chain(env_files) {
+        *named = folder.join(&*named);
     }
     Ok(file)
 }
