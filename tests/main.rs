@@ -2,6 +2,7 @@
 //! (`target/components`; `cargo xtask guests` makes them) and link nothing of this package.
 
 mod cli;
+mod durability;
 mod env;
 mod events;
 mod life_cycle;
