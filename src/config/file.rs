@@ -75,3 +75,76 @@ pub fn parse(text: &str, path: &Path) -> Result<ConfigFile, ConfigError> {
     }
     Ok(file)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+    use crate::config::{ServeArgs, resolve};
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        serve: ServeArgs,
+    }
+
+    /// Lines of such a file, good and bad ones.
+    const LINES: &[&str] = &[
+        "[actors]",
+        "[serve]",
+        "[env]",
+        "[access]",
+        "[[env]]",
+        "a = \"a.wasm\"",
+        "a = [\"a.env\", \"b.env\"]",
+        "a = [[\"x\"]]",
+        "a = \"existing:b,%2f\"",
+        "a = 1979-05-27",
+        "B = \"../../x\"",
+        "listen = \"127.0.0.1:0\"",
+        "listen = \"[::1]:99999\"",
+        "max-instances = 0",
+        "memory-mb = 18446744073709551615",
+        "memory-mb = 9223372036854775807",
+        "idle-timeout-secs = 9223372036854775807",
+        "shutdown-grace-secs = -1",
+        "cpu-budget-ms = 1e3",
+        "log-format = \"json\"",
+        "serve.data-dir = \"\\u0000\"",
+        "a.b.c = {d = [1, {e = nan}]}",
+        "\"\" = \"\"\"x",
+        "# \u{feff}",
+    ];
+
+    fn read(text: &str) -> Result<(), ConfigError> {
+        let file = parse(text, Path::new("folder/wasmkeep.toml"))?;
+        let arguments = Arguments::parse_from(["serve"]);
+        resolve::merge(arguments.serve, file, Path::new("wasmkeep.toml")).map(drop)
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_settings_or_refused_with_words(
+            text in prop_oneof![
+                ".{0,80}",
+                vec(select(LINES), 0..8).prop_map(|lines| lines.join("\n")),
+                (vec(select(LINES), 1..5), any::<prop::sample::Index>(), ".{0,3}").prop_map(
+                    |(lines, at, with)| {
+                        let mut text: Vec<char> = lines.join("\n").chars().collect();
+                        let at = at.index(text.len());
+                        text.splice(at..=at, with.chars());
+                        text.into_iter().collect()
+                    },
+                ),
+            ],
+        ) {
+            if let Err(error) = read(&text) {
+                prop_assert!(error.to_string().len() > 20, "{error}");
+            }
+        }
+    }
+}
