@@ -101,6 +101,20 @@ fn wrong_usage_ends_with_2_and_names_what_is_wrong() {
 }
 
 #[test]
+fn settings_of_any_size_serve() {
+    let largest = u64::MAX.to_string();
+    for flag in ["idle-timeout-secs", "cpu-budget-ms", "wall-budget-ms", "sql-cpu-budget-ms"] {
+        let node = Node::probe().flag(&format!("--{flag}"), &largest).start();
+        let actor = node.actor("probe/a");
+        assert_eq!(actor.exec("CREATE TABLE t (x)"), 0, "--{flag}");
+        assert_eq!(actor.get("/wait?ms=1").text(), "1", "--{flag}");
+    }
+    let mut node = Node::probe().flag("--shutdown-grace-secs", &largest).start();
+    assert_eq!(node.actor("probe/a").get("/hello").text(), "hello");
+    node.stop_cleanly();
+}
+
+#[test]
 fn a_component_that_cannot_be_served_is_named() {
     let home = home();
     fs::write(home.path().join("text.wasm"), "this is text").expect("write a file");

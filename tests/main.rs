@@ -5,6 +5,7 @@ mod cli;
 mod durability;
 mod env;
 mod events;
+mod fuzz;
 mod life_cycle;
 mod limits;
 mod metrics;

@@ -220,10 +220,24 @@ impl Node {
 
     /// Memory the process holds now.
     pub fn resident_kib(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    pub fn threads(&self) -> u64 {
+        self.status("Threads:")
+    }
+
+    fn status(&self, field: &str) -> u64 {
         let path = format!("/proc/{}/status", self.pid());
         let status = fs::read_to_string(path).expect("read the status of the node's process");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a VmRSS line");
-        line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number of KiB")
+        let line = status.lines().find(|line| line.starts_with(field)).expect("such a field");
+        line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).expect("a number")
+    }
+
+    /// Files and sockets the process has open.
+    pub fn descriptors(&self) -> usize {
+        let open = fs::read_dir(format!("/proc/{}/fd", self.pid()));
+        open.expect("read what the node's process has open").count()
     }
 
     pub fn terminate(&self) {
