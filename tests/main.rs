@@ -10,5 +10,6 @@ mod life_cycle;
 mod limits;
 mod metrics;
 mod requests;
+mod robustness;
 mod storage;
 mod support;

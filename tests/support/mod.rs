@@ -8,6 +8,6 @@ mod wait;
 
 pub use answer::Answer;
 pub use disk::{Disk, SmallDisk};
-pub use node::{Actor, Node, Setup, component, wasmkeep};
+pub use node::{Actor, Node, component, wasmkeep};
 pub use raw::{DONE, Raw};
 pub use wait::{SetAtTheEnd, eventually, in_parallel};
