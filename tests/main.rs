@@ -2,12 +2,16 @@
 //! (`target/components`; `cargo xtask guests` makes them) and link nothing of this package.
 
 mod cli;
+mod durability;
+mod env;
 mod events;
 mod framing;
+mod fuzz;
 mod life_cycle;
 mod limits;
 mod metrics;
 mod outbound;
 mod requests;
+mod robustness;
 mod storage;
 mod support;

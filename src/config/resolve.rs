@@ -1,6 +1,6 @@
 //! Fills in what flags and environment left open: from the file, then from the defaults.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,9 +9,10 @@ use wasmkeep_supervisors::access::Access;
 use wasmkeep_supervisors::address::Class;
 use wasmkeep_supervisors::limits;
 
-use super::file::ConfigFile;
+use super::file::{ConfigFile, EnvFiles};
 use super::{
-    AccessArg, ActorArg, ConfigError, DEFAULT_DATA_DIR, DEFAULT_LISTEN, ServeArgs, ServeConfig,
+    AccessArg, ActorArg, ConfigError, DEFAULT_DATA_DIR, DEFAULT_LISTEN, EnvArg, ServeArgs,
+    ServeConfig,
 };
 use crate::host::OutboundConfig;
 
@@ -21,6 +22,7 @@ const MEMORY_MIB_MAX: u64 = 4096;
 pub fn merge(args: ServeArgs, file: ConfigFile, path: &Path) -> Result<ServeConfig, ConfigError> {
     let actors = actors(args.actors, file.actors, path)?;
     let access = access(args.access, file.access, path, &actors)?;
+    let env_files = env_files(args.env, file.env, path, &actors)?;
     let (common, limits_given, table) = (args.common, args.limits, file.serve);
     let outbound = args.outbound;
     let ports = table.allow_outbound_port.into_iter().map(NonZeroU16::get).collect();
@@ -55,7 +57,9 @@ pub fn merge(args: ServeArgs, file: ConfigFile, path: &Path) -> Result<ServeConf
     Ok(ServeConfig {
         actors,
         access,
+        env_files,
         values: HashMap::new(),
+        exposed_env_files: Vec::new(),
         listen: common.listen.or(table.listen).unwrap_or_else(default_listen),
         data_dir: common.data_dir.or(table.data_dir).unwrap_or_else(|| DEFAULT_DATA_DIR.into()),
         log_format: common.log_format.or(table.log_format).unwrap_or_default(),
@@ -108,7 +112,7 @@ fn default_listen() -> std::net::SocketAddr {
 /// The classes of the command line, or else those of the file.
 fn actors(
     given: Vec<ActorArg>,
-    filed: std::collections::BTreeMap<String, PathBuf>,
+    filed: BTreeMap<String, PathBuf>,
     path: &Path,
 ) -> Result<Vec<ActorArg>, ConfigError> {
     let mut actors = given;
@@ -139,7 +143,7 @@ fn actors(
 /// The access modes of the command line, and those of the file for the other classes.
 fn access(
     given: Vec<AccessArg>,
-    filed: std::collections::BTreeMap<String, String>,
+    filed: BTreeMap<String, String>,
     path: &Path,
     actors: &[ActorArg],
 ) -> Result<HashMap<Class, Access>, ConfigError> {
@@ -159,6 +163,30 @@ fn access(
         return Err(ConfigError::NotServed { flag: "access", class: class.to_string() });
     }
     Ok(modes)
+}
+
+/// The env files of the command line, and those of the settings file for the other classes.
+fn env_files(
+    given: Vec<EnvArg>,
+    filed: BTreeMap<String, EnvFiles>,
+    path: &Path,
+    actors: &[ActorArg],
+) -> Result<HashMap<Class, Vec<PathBuf>>, ConfigError> {
+    let mut files: HashMap<Class, Vec<PathBuf>> = HashMap::new();
+    for EnvArg { class, file } in given {
+        files.entry(class).or_default().push(file);
+    }
+    for (class, paths) in filed {
+        let class = Class::parse(&class).map_err(|error| ConfigError::Wrong {
+            path: path.to_owned(),
+            cause: format!("env: {error}"),
+        })?;
+        files.entry(class).or_insert_with(|| paths.into_paths());
+    }
+    if let Some(class) = files.keys().find(|class| !is_served(actors, class)) {
+        return Err(ConfigError::NotServed { flag: "env", class: class.to_string() });
+    }
+    Ok(files)
 }
 
 fn is_served(actors: &[ActorArg], class: &Class) -> bool {
@@ -207,6 +235,19 @@ mod tests {
     }
 
     #[test]
+    fn env_files_of_a_flag_replace_those_of_the_file_for_their_class() {
+        let filed = "[actors]\na = \"a.wasm\"\nb = \"b.wasm\"\n\
+                     [env]\na = \"filed.env\"\nb = [\"one.env\", \"/etc/two.env\"]\n";
+        let filed = super::super::file::parse(filed, Path::new("/home/wasmkeep.toml"));
+        let env = ["a=flag1.env", "a=flag2.env"].map(|arg| arg.parse().expect("CLASS=FILE"));
+        let args = ServeArgs { env: env.to_vec(), ..ServeArgs::default() };
+        let config = merge(args, filed.expect("a good file"), Path::new("f")).expect("resolves");
+        let files = |class: &str| config.env_files[class].clone();
+        assert_eq!(files("a"), [Path::new("flag1.env"), Path::new("flag2.env")]);
+        assert_eq!(files("b"), [Path::new("/home/one.env"), Path::new("/etc/two.env")]);
+    }
+
+    #[test]
     fn wrong_settings_are_named() {
         let wrong = |text: &str| {
             let error = merge(ServeArgs::default(), file(text), Path::new("f")).expect_err("wrong");
@@ -216,6 +257,8 @@ mod tests {
         assert!(wrong("[actors]\nBad = \"x\"").contains("\"Bad\""));
         assert!(wrong("[actors]\na = \"x\"\n[serve]\nmemory-mb = 0").contains("--memory-mb"));
         assert!(wrong("[actors]\na = \"x\"\n[serve]\ncpu-budget-ms = 0").contains("--cpu-budget"));
+        let unserved = wrong("[actors]\na = \"x\"\n[env]\nb = \"b.env\"");
+        assert!(unserved.contains("--env") && unserved.contains("class b"), "{unserved}");
         assert!(toml::from_str::<ConfigFile>("[serve]\nlisten-on = 1").is_err());
     }
 }

@@ -47,6 +47,9 @@ pub fn run(
     source: &Source<'_>,
     tell: impl FnOnce(&Started<'_>),
 ) -> Result<()> {
+    for file in &config.exposed_env_files {
+        tracing::warn!(file = %file.display(), "everybody can read this env file: chmod 600");
+    }
     let data_dir = Arc::new(DataDir::open(&config.data_dir)?);
     let instances_max = limits::instances(config.instances_max)?;
     let engine = GuestEngine::start(&EngineConfig {

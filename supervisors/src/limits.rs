@@ -164,3 +164,6 @@ pub const OUTBOUND_LOOKUPS_MAX: usize = 64;
 
 /// Addresses of one name that an outbound request tries, in the resolver's order.
 pub const OUTBOUND_ADDRESSES_TRIED_MAX: usize = 8;
+
+/// A file that `--env` names.
+pub const ENV_FILE_BYTES_MAX: usize = MIB;
