@@ -1,11 +1,15 @@
 //! The harness: nodes, the actors on them, and two clients, an ordinary and a raw one.
 
+mod alarm;
 mod answer;
+mod disk;
 mod node;
 mod raw;
 mod wait;
 
+pub use alarm::{HOUR_MS, now_ms};
 pub use answer::Answer;
+pub use disk::open;
 pub use node::{Actor, Node, component, wasmkeep};
 pub use raw::{DONE, Raw};
 pub use wait::{SetAtTheEnd, eventually, in_parallel};
