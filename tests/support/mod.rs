@@ -10,6 +10,6 @@ mod wait;
 pub use alarm::{HOUR_MS, now_ms};
 pub use answer::Answer;
 pub use disk::open;
-pub use node::{Actor, Node, component, wasmkeep};
+pub use node::{Actor, Node, Setup, component, wasmkeep};
 pub use raw::{DONE, Raw};
 pub use wait::{SetAtTheEnd, eventually, in_parallel};
