@@ -4,7 +4,9 @@
 mod access;
 mod alarm_restarts;
 mod alarms;
+mod calls;
 mod cli;
+mod deletes;
 mod events;
 mod life_cycle;
 mod limits;
