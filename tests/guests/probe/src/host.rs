@@ -78,7 +78,7 @@ fn path_to_call<'a>(request: &Request<'a>) -> &'a str {
     request.query("path").unwrap_or("/hello")
 }
 
-/// One call as data. A body of `body-size` bytes is made here.
+/// One call as data. A body of `body-size` bytes, no text, is made here.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CallStep {
@@ -107,7 +107,7 @@ impl CallStep {
             self.headers.into_iter().fold(call, |call, (name, value)| call.header(name, value));
         match self.body_size {
             0 => call.body(self.body),
-            size => call.body(vec![b'x'; size]),
+            size => call.body(vec![0xff; size]),
         }
     }
 }
