@@ -1,7 +1,12 @@
 //! Black-box tests: they drive the real executable with the guests of `WASMKEEP_COMPONENTS`
 //! (`target/components`; `cargo xtask guests` makes them) and link nothing of this package.
 
+mod access;
+mod alarm_restarts;
+mod alarms;
+mod calls;
 mod cli;
+mod deletes;
 mod durability;
 mod env;
 mod events;

@@ -3,7 +3,7 @@
 //! It reads the index and remembers nothing that matters: started again after a panic, it finds in
 //! the index what is due.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -134,6 +134,19 @@ impl State {
             self.put_off.iter().filter(|(address, _)| !self.running.contains_key(*address));
         waiting.map(|(_, put_off)| put_off.until).min()
     }
+
+    /// Forgets those that were put off until now and have no due alarm any more: it was cleared or
+    /// set for later. They would be looked for without end.
+    fn forget_settled(&mut self, due: &[(Timestamp, Address)], now: Instant) {
+        if self.put_off.is_empty() {
+            return;
+        }
+        let due: HashSet<&Address> = due.iter().map(|(_, address)| address).collect();
+        let running = &self.running;
+        self.put_off.retain(|address, put_off| {
+            put_off.until > now || running.contains_key(address) || due.contains(address)
+        });
+    }
 }
 
 struct PutOff {
@@ -222,6 +235,7 @@ impl TimerProcess {
             due.extend(read);
         }
         due.sort();
+        state.forget_settled(&due, now);
         for (_, address) in due {
             if let Some(due_again) = state.running.get_mut(&address) {
                 *due_again = true;

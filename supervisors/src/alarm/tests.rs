@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::record::Alarm;
 use crate::address::{ActorName, Address, Class, Tenant};
 use crate::event::{Body, Refusal};
-use crate::limits::ALARMS_AT_ONCE;
+use crate::limits::{ALARMS_AT_ONCE, IDLE_TIMEOUT};
 use crate::ports::{Clock, Databases, Meta};
 use crate::testing::{
     Fault, ManualClock, MemoryDatabases, ScriptedGuest, TreeSetup, scripted_event,
@@ -324,6 +324,27 @@ async fn an_alarm_whose_database_does_not_open_is_tried_again() {
     node.disk().fail(Fault::Open, 3);
     node.restart().await;
     sleep(SECOND * 20).await;
+    assert_eq!(node.fired("x"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_alarm_that_goes_while_it_is_put_off_is_forgotten() {
+    let node = Node::start().await;
+    node.set("x", 1000).await;
+    sleep(IDLE_TIMEOUT * 2).await;
+    assert_eq!(node.fired("x"), 1);
+    let at = node.set("x", 60_000).await;
+    // Asleep, it is woken by the alarm, and not read.
+    node.disk().fail(Fault::Open, 2);
+    sleep(SECOND * 61).await;
+    assert!(node.clock().now().0 > at);
+    assert_eq!(node.fired("x"), 1);
+    node.ask("x", "/clear").await;
+    sleep(SECOND * 10).await;
+    let before = node.disk().index_reads();
+    sleep(SECOND * 100).await;
+    let reads = node.disk().index_reads() - before;
+    assert_eq!(reads, 0, "the timer looks for what is not there");
     assert_eq!(node.fired("x"), 1);
 }
 

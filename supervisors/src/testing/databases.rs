@@ -44,6 +44,8 @@ struct Disk {
     fileless: HashMap<Address, String>,
     alarms: BTreeMap<Address, Timestamp>,
     index_synced: usize,
+    /// How often the timer read what is due.
+    index_reads: usize,
     open: HashMap<Address, usize>,
     /// Times each operation still fails.
     faults: HashMap<Fault, usize>,
@@ -122,6 +124,11 @@ impl MemoryDatabases {
     /// How often the index was made durable.
     pub fn index_synced(&self) -> usize {
         self.lock().index_synced
+    }
+
+    /// How often what is due was read from the index.
+    pub fn index_reads(&self) -> usize {
+        self.lock().index_reads
     }
 
     /// A value the host keeps in the actor's file.
@@ -264,6 +271,7 @@ impl Databases for MemoryDatabases {
         most: usize,
     ) -> Result<Vec<(Timestamp, Address)>, StorageFault> {
         let mut disk = self.lock();
+        disk.index_reads += 1;
         disk.check(Fault::ReadIndex)?;
         let of_class = disk.alarms.iter().filter(|(address, due)| {
             address.tenant == *tenant && address.class == *class && **due <= by
