@@ -15,7 +15,7 @@ use rusqlite::{OptionalExtension, config::DbConfig};
 use wasmkeep_supervisors::address::{ActorName, Address, Class, Tenant};
 use wasmkeep_supervisors::ports::{Catalogue, FileSizes, KnownActor, KnownName, StorageFault};
 
-use super::connection::connect;
+use super::connection::connect_existing;
 use super::data_dir::UNFINISHED;
 use super::files::{LocalDatabases, fault, length};
 use super::inspect;
@@ -76,7 +76,7 @@ impl Drop for OpenLongName {
 }
 
 fn read_name(path: &Path) -> rusqlite::Result<Option<String>> {
-    let connection = connect(path)?;
+    let connection = connect_existing(path)?;
     connection.execute_batch("PRAGMA locking_mode = EXCLUSIVE; PRAGMA query_only = ON;")?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     let name = connection.query_row(NAME, [], |row| row.get(0)).optional();

@@ -154,8 +154,17 @@ impl LocalDatabase {
 
 /// A connection to the file, with nothing read yet.
 pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
+    connect_with(path, OpenFlags::SQLITE_OPEN_CREATE)
+}
+
+/// As `connect`, to a file that must be there.
+pub(super) fn connect_existing(path: &Path) -> rusqlite::Result<Connection> {
+    connect_with(path, OpenFlags::empty())
+}
+
+fn connect_with(path: &Path, more: OpenFlags) -> rusqlite::Result<Connection> {
+    let flags = more
+        | OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_EXRESCODE
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;

@@ -10,7 +10,7 @@ use rusqlite::backup::{Backup, StepResult};
 use wasmkeep_supervisors::limits::RESULT_BYTES_MAX;
 use wasmkeep_supervisors::ports::{RowSet, SomeRows, SqlError, SqlValue, StorageFault};
 
-use super::connection::{LocalDatabase, connect};
+use super::connection::{LocalDatabase, connect_existing};
 use super::off_runtime::off_runtime;
 use super::prepared::Prepared;
 use super::statement::{Stop, VALUE_OVERHEAD_BYTES, check_params, check_sizes};
@@ -92,7 +92,7 @@ fn copy(from: &Connection, file: &Path) -> Result<(), String> {
         .mode(0o600)
         .open(file)
         .map_err(|error| error.to_string())?;
-    let mut to = connect(file).map_err(text)?;
+    let mut to = connect_existing(file).map_err(text)?;
     to.execute_batch("PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF;").map_err(text)?;
     let backup = Backup::new(from, &mut to).map_err(text)?;
     // In one step: nobody writes meanwhile, for nobody else has the actor's turn.
@@ -112,7 +112,7 @@ pub(super) fn finish(file: &Path) -> Result<(), StorageFault> {
 }
 
 fn to_plain(file: &Path) -> rusqlite::Result<()> {
-    let connection = connect(file)?;
+    let connection = connect_existing(file)?;
     connection.execute_batch(BEFORE_READING)?;
     connection.execute_batch(BEFORE_DROPPING)?;
     let tables = connection

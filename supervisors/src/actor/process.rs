@@ -11,6 +11,7 @@ use std::time::Duration;
 use ractor::{Actor as Process, ActorProcessingErr, ActorRef};
 use tokio::time::Instant;
 
+use super::inspection::QueuedInspection;
 use super::mailbox::{ActorMessage, QueuedEvent, Shared};
 use super::residents::{Residence, Residents};
 use super::scope::{ActorScope, Attempt, EndOfEvent, ScopePorts};
@@ -87,6 +88,10 @@ impl Process for ActorProcess {
                 self.take(*event, state).await;
                 self.arm_idle_check(&myself, state, self.0.idle_timeout);
             }
+            ActorMessage::Inspect(inspection) => {
+                self.inspect(*inspection, state);
+                self.arm_idle_check(&myself, state, self.0.idle_timeout);
+            }
             ActorMessage::IdleCheck => {
                 state.idle_check_armed = false;
                 let idle = state.last_event.elapsed();
@@ -126,6 +131,24 @@ impl ActorProcess {
             reply.send(Err(Refusal::not_run(Reason::Stopping)));
         } else {
             self.run(task, &mut reply, state).await;
+        }
+        closes.done = true;
+        state.last_event = Instant::now();
+        drop(running);
+        if state.shared.gate.waiting() == 0 {
+            self.0.residents.is_idle();
+        }
+    }
+
+    /// Lets an operator read the database, for at most an event's wall.
+    fn inspect(&self, queued: QueuedInspection, state: &mut State) {
+        let mut closes = ClosesUnlessDone { shared: Arc::clone(&state.shared), done: false };
+        let running = queued.permit.start();
+        if !self.0.residents.grace_is_over() {
+            let deadline = Instant::now() + self.0.scope.wall_budget;
+            state.scope.begin_event(&Caller::Outside, deadline);
+            state.scope.inspect(queued.inspection);
+            self.end_event(state, None);
         }
         closes.done = true;
         state.last_event = Instant::now();

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use super::class_supervisor::{StartActor, Started};
 use super::directory::Directory;
 use crate::access::Access;
+use crate::actor::inspection::Inspection;
 use crate::actor::queue::{NotAdmitted, Permit};
 use crate::actor::{Mailbox, Residents};
 use crate::address::{Address, Class};
@@ -85,6 +86,34 @@ impl Dispatcher {
             match mailbox.send(place, task, reply, ticket) {
                 Ok(()) => return Ok(()),
                 Err(returned) => (task, reply, ticket) = *returned,
+            }
+        }
+        Err(Refusal::not_run(Reason::Unavailable))
+    }
+
+    /// Puts an inspection into the queue of its actor, which is made resident for it.
+    pub async fn inspect(
+        &self,
+        address: &Address,
+        mut inspection: Inspection,
+    ) -> Result<(), Refusal> {
+        for _ in 0..ATTEMPTS {
+            let (mailbox, place) = match self.residents.find(address) {
+                Some(mailbox) => match mailbox.admit_job() {
+                    Ok(place) => (mailbox, place),
+                    Err(_) => {
+                        mailbox.shared.gone().await;
+                        continue;
+                    }
+                },
+                None => self.wake(address).await?,
+            };
+            if self.residents.is_stopping() {
+                return Err(Refusal::not_run(Reason::Stopping));
+            }
+            match mailbox.inspect(place, inspection) {
+                Ok(()) => return Ok(()),
+                Err(returned) => inspection = returned,
             }
         }
         Err(Refusal::not_run(Reason::Unavailable))

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 pub use alarms::Attempt;
 
 use self::calls::Outgoing;
+use super::inspection::Inspection;
 use crate::address::Address;
 use crate::alarm::Bell;
 use crate::event::{CallChain, Caller, Reason, Refusal};
@@ -240,6 +241,22 @@ impl ActorScope {
         match &mut state.database {
             Some(database) => database.set_meta(Meta::InitComponent, Some(component)),
             None => self.databases.set_fileless_init(&self.address, component),
+        }
+    }
+
+    /// Lets an operator read the database, opened if need be, but not made.
+    pub fn inspect(&self, inspection: Inspection) {
+        let mut state = self.lock();
+        let deadline = state.deadline;
+        if !self.exists_now(&state) {
+            return inspection.run(Ok(None));
+        }
+        match self.open(&mut state) {
+            Ok(database) => {
+                database.begin_inspection(deadline);
+                inspection.run(Ok(Some(database)));
+            }
+            Err(error) => inspection.run(Err(error)),
         }
     }
 
