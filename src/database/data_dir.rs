@@ -93,7 +93,9 @@ impl DataDir {
         let found = fs::metadata(path.join("format"));
         let owner = match found {
             Ok(format) => format.uid(),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
                 return Err(DataDirError::Absent { path: path.to_owned() });
             }
             Err(source) => {
