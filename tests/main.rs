@@ -6,6 +6,7 @@ mod events;
 mod life_cycle;
 mod limits;
 mod metrics;
+mod operator;
 mod requests;
 mod storage;
 mod support;

@@ -16,7 +16,7 @@ use wasmkeep_supervisors::address::{ActorName, Address, Class, Tenant};
 use wasmkeep_supervisors::ports::{Catalogue, FileSizes, KnownActor, KnownName, StorageFault};
 
 use super::connection::connect_existing;
-use super::data_dir::UNFINISHED;
+use super::data_dir::{EXPORT, UNFINISHED};
 use super::files::{LocalDatabases, fault, length};
 use super::inspect;
 use super::sync::{remove_empty_wal, wal_path};
@@ -127,7 +127,7 @@ impl Catalogue for LocalDatabases {
     fn new_export(&self) -> PathBuf {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let (process, made) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-        self.data_dir.path().join(format!("export-{process}-{made}.{UNFINISHED}"))
+        self.data_dir.path().join(format!("{EXPORT}{process}-{made}.{UNFINISHED}"))
     }
 
     fn finish_export(&self, file: &Path) -> Result<(), StorageFault> {

@@ -32,6 +32,9 @@ const FORMAT_VERSION: u32 = 1;
 /// What the end of a file's name is while it is not whole yet.
 pub(super) const UNFINISHED: &str = "tmp";
 
+/// How the name of a copy for an operator begins.
+pub(super) const EXPORT: &str = "export-";
+
 #[derive(Debug, Error)]
 pub enum DataDirError {
     #[error(
@@ -273,9 +276,13 @@ fn lock(path: &Path, holder: Holder) -> Result<File, DataDirError> {
 
 fn remove_unfinished(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
-        let file = entry?.path();
-        if file.extension().is_some_and(|extension| extension == UNFINISHED) {
-            fs::remove_file(file)?;
+        let entry = entry?;
+        let name = entry.file_name();
+        // SQLite puts files of its own beside an export's.
+        let is_export = name.to_string_lossy().starts_with(EXPORT);
+        let is_unfinished = Path::new(&name).extension().is_some_and(|end| end == UNFINISHED);
+        if is_export || is_unfinished {
+            fs::remove_file(entry.path())?;
         }
     }
     Ok(())

@@ -22,9 +22,12 @@ const BEFORE_READING: &str = "
     PRAGMA synchronous = OFF;
     PRAGMA trusted_schema = OFF;
     PRAGMA foreign_keys = OFF;";
-/// Bytes of what is dropped must not stay behind in free pages.
+/// In exclusive mode a journal's file would be kept. Bytes of what is dropped must not stay behind
+/// in free pages.
 const BEFORE_DROPPING: &str = "
     PRAGMA journal_mode = DELETE;
+    PRAGMA locking_mode = NORMAL;
+    SELECT count(*) FROM sqlite_schema;
     PRAGMA journal_mode = MEMORY;
     PRAGMA secure_delete = ON;";
 const HOSTS_TABLES: &str = "SELECT name FROM sqlite_schema \
