@@ -10,3 +10,4 @@ mod operator;
 mod requests;
 mod storage;
 mod support;
+mod tail;

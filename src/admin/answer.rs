@@ -11,6 +11,7 @@ use super::operator::Operator;
 use super::protocol::{
     ActorRequest, Command, Failure, Line, ListRequest, Request, SqlCell, SqlRequest, VERSION,
 };
+use super::tail::{self, UntilOver};
 
 /// Lines of a list on their way. Who reads slowly holds up the reading of the disk.
 const LINES_WAITING: usize = 256;
@@ -38,14 +39,16 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Answers the request in `line`. An error means that the client left.
+/// Answers the request in `line`, one without an end of its own until it is over. An error means
+/// that the client left.
 pub async fn answer(
     operator: &Arc<Operator>,
     line: &[u8],
     to: &mut (impl AsyncWrite + Unpin),
+    until: UntilOver<'_>,
 ) -> io::Result<()> {
     let ended = match parse(line) {
-        Ok(command) => carry_out(operator, command, to).await,
+        Ok(command) => carry_out(operator, command, to, until).await,
         Err(failure) => Err(failure.into()),
     };
     match ended {
@@ -74,6 +77,7 @@ async fn carry_out(
     operator: &Arc<Operator>,
     command: Command,
     to: &mut (impl AsyncWrite + Unpin),
+    until: UntilOver<'_>,
 ) -> Result<(), Stop> {
     match command {
         Command::List(request) => list(operator, request, to).await,
@@ -84,6 +88,10 @@ async fn carry_out(
         }
         Command::Sql(request) => sql(operator, request, to).await,
         Command::Export(request) => export(operator, &request, to).await,
+        Command::Tail(request) => match &operator.node {
+            Some(node) => Ok(tail::follow(node, request, to, until).await??),
+            None => Err(Failure::failed("no node runs on this data directory").into()),
+        },
     }
 }
 

@@ -54,7 +54,8 @@ impl Ask {
                 let (mut written, read) = tokio::io::duplex(PIPE_BYTES);
                 tokio::spawn(async move {
                     // An error says that nobody reads any more.
-                    let _ = answer(&operator, &line, &mut written).await;
+                    let never = std::pin::pin!(std::future::pending());
+                    let _ = answer(&operator, &line, &mut written, never).await;
                 });
                 Ok(Session { from: Box::pin(BufReader::new(read)), _to: None })
             }

@@ -18,6 +18,7 @@ mod protocol;
 mod server;
 mod show;
 mod socket;
+mod tail;
 
 pub use client::{Ask, ClientError, Session};
 pub use operator::{Operator, RunningNode};
@@ -27,3 +28,4 @@ pub use protocol::{
 };
 pub use server::AdminServer;
 pub use socket::connect;
+pub use tail::{Fields, RecordKind, TailRecord, TailRequest};

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use wasmkeep_supervisors::address::{ActorName, Address, App, Class, Tenant};
 use wasmkeep_supervisors::ports::SqlValue;
 
+use super::tail::{TailRecord, TailRequest};
+
 /// Raised when an old client could misread an answer. A node answers its own version only.
 pub const VERSION: u32 = 1;
 /// A statement of the greatest size, escaped, with its parameters.
@@ -26,6 +28,7 @@ pub enum Command {
     Show(ActorRequest),
     Sql(SqlRequest),
     Export(ActorRequest),
+    Tail(TailRequest),
 }
 
 /// Whose actors are meant.
@@ -79,6 +82,15 @@ pub enum Line {
     Bytes {
         length: u64,
     },
+    /// From here on records come.
+    Listening,
+    Record(Box<TailRecord>),
+    /// So many records are missing here.
+    Gap {
+        lost: u64,
+    },
+    /// The node stops.
+    Stopped,
     End {
         /// There is more than was asked for.
         cut: bool,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::BufReader;
+use tokio::io::{AsyncReadExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -16,6 +16,7 @@ use super::lines::{read_line, write_line};
 use super::operator::Operator;
 use super::protocol::{Failure, FailureKind, Line, REQUEST_BYTES_MAX};
 use super::socket;
+use super::tail::Over;
 
 /// Operators served at once; one more is told so.
 const CONNECTIONS_MAX: usize = 32;
@@ -69,9 +70,10 @@ async fn serve(
         match accepted {
             Ok((client, _)) if is_operator(&client) => {
                 let (operator, places) = (Arc::clone(&operator), Arc::clone(&places));
+                let stopping = stopping.clone();
                 connections.spawn(async move {
                     // An error is a client that left.
-                    let _ = serve_one(client, &operator, &places).await;
+                    let _ = serve_one(client, &operator, &places, stopping).await;
                 });
             }
             Ok(_) => tracing::warn!("another user's connection to the admin socket is refused"),
@@ -95,6 +97,7 @@ async fn serve_one(
     client: UnixStream,
     operator: &Arc<Operator>,
     places: &Semaphore,
+    mut stopping: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let (from, mut to) = client.into_split();
     let refuse = |message: String| Line::Failed(Failure::new(FailureKind::Refused, message));
@@ -112,5 +115,13 @@ async fn serve_one(
         Ok(Err(error)) => return Err(error),
         Err(_) => return write_line(&mut to, &refuse("no request came".into())).await,
     };
-    answer(operator, &line, &mut to).await
+    let until = std::pin::pin!(async {
+        let mut more = [0];
+        tokio::select! {
+            // A client that closes its end has left; it has nothing more to say either.
+            _ = from.read(&mut more) => Over::ClientLeft,
+            _ = stopping.wait_for(|stopping| *stopping) => Over::NodeStops,
+        }
+    });
+    answer(operator, &line, &mut to, until).await
 }

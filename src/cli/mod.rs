@@ -4,6 +4,7 @@ mod actor;
 mod demo;
 pub mod exit;
 mod serve;
+mod tail;
 mod text;
 
 use anyhow::Result;
@@ -26,6 +27,8 @@ enum Command {
     Demo(demo::Args),
     /// List, show, query and export the actors of one node
     Actor(actor::Args),
+    /// Follow what happens on a running node
+    Tail(tail::Args),
 }
 
 impl Cli {
@@ -34,6 +37,7 @@ impl Cli {
             Command::Serve(args) => serve::run(args),
             Command::Demo(args) => demo::run(args),
             Command::Actor(args) => actor::run(args),
+            Command::Tail(args) => tail::run(args),
         }
     }
 }

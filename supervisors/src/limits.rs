@@ -128,3 +128,6 @@ pub const CALL_BODY_BYTES_MAX: usize = 16 * MIB;
 /// Calls of one `call-many`. Its requests together, and its responses together, are bounded by
 /// `CALL_BODY_BYTES_MAX`.
 pub const CALLS_AT_ONCE: usize = 16;
+
+/// Records that wait for one `wasmkeep tail`; past them the oldest are lost, and that is shown.
+pub const TAIL_RECORDS_MAX: usize = 4096;

@@ -10,7 +10,7 @@ mod table;
 use anyhow::Result;
 use clap::Subcommand;
 
-pub use node::{Answer, NodeArgs};
+pub use node::{Answer, NodeArgs, unexpected, with_runtime};
 
 /// Looks at the actors of one node: a running one is asked on a socket in its data directory, the
 /// files of a stopped one are read. Runs no actor's code and changes nothing.
@@ -33,7 +33,7 @@ enum Command {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    node::with_runtime(async {
+    with_runtime(async {
         match args.command {
             Command::List(args) => list::run(args).await,
             Command::Show(args) => show::run(args).await,

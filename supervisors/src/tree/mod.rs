@@ -32,6 +32,7 @@ use crate::event::{Event, Reason, Refusal, Reply, ReplyFrom};
 use crate::limits::ALARMS_AT_ONCE;
 use crate::metrics::Metrics;
 use crate::ports::{Clock, Database, Databases, Deliver, Guest};
+use crate::tap::{Listener, Tap};
 use crate::values::Values;
 use directory::Directory;
 use dispatcher::Dispatcher;
@@ -66,6 +67,7 @@ pub struct TreePorts {
 pub struct Tree {
     root: ActorRef<StartChild>,
     classes: HashMap<Class, Arc<ClassRuntime>>,
+    tap: Arc<Tap>,
     dispatcher: Arc<Dispatcher>,
     residents: Arc<Residents>,
     bell: Arc<Bell>,
@@ -83,6 +85,7 @@ impl Tree {
         let residents = Residents::new(config.instances_max, Arc::clone(&metrics));
         let directory = Arc::new(Directory::default());
         let bell = Arc::new(Bell::default());
+        let tap = Tap::new(Arc::clone(&metrics));
         let dispatcher = Arc::new(Dispatcher {
             access: classes
                 .iter()
@@ -92,6 +95,8 @@ impl Tree {
             residents: Arc::clone(&residents),
             databases: Arc::clone(&ports.databases),
             metrics: Arc::clone(&metrics),
+            tap: Arc::clone(&tap),
+            clock: Arc::clone(&ports.clock),
         });
         let deliver: Arc<dyn Deliver> = Arc::clone(&dispatcher) as _;
         let timer = TimerParts {
@@ -111,6 +116,7 @@ impl Tree {
                 bell: Arc::clone(&bell),
                 values: Arc::new(spec.values),
                 metrics: Arc::clone(&metrics),
+                tap: Arc::clone(&tap),
                 wall_budget: config.wall_budget,
             };
             let runtime = ClassRuntime {
@@ -135,7 +141,7 @@ impl Tree {
             given_up: given_up_sender,
         };
         let (root, _joined) = RootSupervisor::spawn(None, supervisor, ()).await?;
-        Ok(Self { root, classes, dispatcher, residents, bell, given_up })
+        Ok(Self { root, classes, tap, dispatcher, residents, bell, given_up })
     }
 
     /// Delivers an event and returns the head of its answer. A caller that stops polling leaves:
@@ -173,6 +179,11 @@ impl Tree {
             quarantined: self.residents.quarantined_for(address),
             node_is_stopping: self.residents.is_stopping(),
         }
+    }
+
+    /// Follows what happens from now on.
+    pub fn listen(&self) -> Listener {
+        self.tap.listen()
     }
 
     pub fn is_resident(&self, address: &Address) -> bool {

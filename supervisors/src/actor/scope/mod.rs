@@ -22,6 +22,7 @@ use crate::ports::{
     CallError, CallRequest, CallResponse, Clock, Database, Databases, Deliver, EventScope, Meta,
     OpenError, RowSet, ScopeFuture, SqlError, SqlValue, StorageFault,
 };
+use crate::tap::{Happening, Record, Tap};
 use crate::time::Timestamp;
 use crate::values::Values;
 
@@ -55,6 +56,8 @@ struct State {
     has_alarm: Option<bool>,
     log_window: Instant,
     log_lines: u32,
+    /// Lines of this event that were dropped.
+    log_dropped: u32,
 }
 
 impl State {
@@ -79,7 +82,15 @@ pub struct ScopePorts {
     pub bell: Arc<Bell>,
     pub values: Arc<Values>,
     pub metrics: Arc<Metrics>,
+    pub tap: Arc<Tap>,
     pub wall_budget: Duration,
+}
+
+impl ScopePorts {
+    /// Tells who follows this node what happened to an actor.
+    pub fn tell(&self, address: &Address, what: impl FnOnce() -> Happening) {
+        self.tap.tell(|| Record { at: self.clock.now(), address: address.clone(), what: what() });
+    }
 }
 
 /// The `EventScope` of one resident actor.
@@ -124,6 +135,7 @@ impl ActorScope {
             has_alarm: None,
             log_window: now,
             log_lines: 0,
+            log_dropped: 0,
         };
         Arc::new(Self { address, ports, state: Mutex::new(state) })
     }
@@ -144,6 +156,10 @@ impl ActorScope {
     /// Rolls back what is open, carries out a delete the event asked for, and settles the alarm.
     pub fn end_event(&self, attempt: Option<Attempt>) -> EndOfEvent {
         let mut state = self.lock();
+        match std::mem::take(&mut state.log_dropped) {
+            0 => {}
+            lines => self.tell(&self.address, || Happening::LogDropped { lines }),
+        }
         if !state.given_up
             && let Some(Err(fault)) = state.database.as_mut().map(|database| database.end_event())
         {
@@ -360,8 +376,7 @@ impl ActorScope {
     fn outgoing(&self) -> Outgoing {
         let state = self.lock();
         Outgoing {
-            deliver: Arc::clone(&self.deliver),
-            metrics: Arc::clone(&self.metrics),
+            ports: Arc::clone(&self.ports),
             tenant: self.address.tenant.clone(),
             chain: state.chain.clone(),
             deadline: state.deadline - calls::reserve(self.wall_budget),
@@ -468,11 +483,13 @@ impl EventScope for ActorScope {
         }
         state.log_lines += 1;
         if state.log_lines > LOG_LINES_PER_SECOND {
+            state.log_dropped = state.log_dropped.saturating_add(1);
             self.metrics.guest_log_lines_dropped.inc();
             return;
         }
         drop(state);
         self.metrics.guest_log_lines.inc();
+        self.tell(&self.address, || Happening::Log { is_error, line: line.to_owned() });
         let stream = if is_error { "stderr" } else { "stdout" };
         tracing::info!(target: "wasmkeep::guest", actor = %self.address, stream, "{line}");
     }
