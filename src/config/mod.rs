@@ -218,19 +218,21 @@ pub enum ConfigError {
     OutOfRange { flag: &'static str, given: u64, expected: &'static str },
 }
 
+/// Which data directory a command works on: as `serve` would find it.
+pub fn data_dir(given: Option<PathBuf>, config: Option<PathBuf>) -> Result<PathBuf, ConfigError> {
+    match given {
+        Some(given) => Ok(given),
+        None => {
+            let (file, _) = read_file(config)?;
+            Ok(file.serve.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into()))
+        }
+    }
+}
+
 /// Fills in what flags and environment left open: from the settings file, then from the defaults.
 pub fn resolve(args: ServeArgs) -> Result<ServeConfig, ConfigError> {
-    let default = Path::new(DEFAULT_FILE);
-    let path = args.config.clone().or_else(|| default.exists().then(|| default.to_owned()));
-    let file = match &path {
-        Some(path) => {
-            let text = fs::read_to_string(path)
-                .map_err(|cause| ConfigError::Unreadable { path: path.clone(), cause })?;
-            file::parse(&text, path)?
-        }
-        None => ConfigFile::default(),
-    };
-    let mut config = resolve::merge(args, file, path.as_deref().unwrap_or(default))?;
+    let (file, path) = read_file(args.config.clone())?;
+    let mut config = resolve::merge(args, file, &path)?;
     for (class, paths) in &config.env_files {
         let mut pairs = Vec::new();
         for path in paths {
@@ -243,6 +245,17 @@ pub fn resolve(args: ServeArgs) -> Result<ServeConfig, ConfigError> {
         config.values.insert(class.clone(), pairs.into_iter().collect());
     }
     Ok(config)
+}
+
+/// The settings file, empty when none was given and there is none, and where it is.
+fn read_file(given: Option<PathBuf>) -> Result<(ConfigFile, PathBuf), ConfigError> {
+    let default = Path::new(DEFAULT_FILE);
+    let Some(path) = given.or_else(|| default.exists().then(|| default.to_owned())) else {
+        return Ok((ConfigFile::default(), default.to_owned()));
+    };
+    let text = fs::read_to_string(&path)
+        .map_err(|cause| ConfigError::Unreadable { path: path.clone(), cause })?;
+    Ok((file::parse(&text, &path)?, path))
 }
 
 /// The names and values of a file, and whether everybody on the machine can read it.

@@ -3,6 +3,7 @@
 
 mod clock;
 mod limits;
+mod operate;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -17,6 +18,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use wasmkeep_supervisors::address::{App, Class, Tenant};
 use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::tree::{ClassSpec, Tree, TreeConfig, TreePorts};
+
+pub use self::operate::{OfflineError, offline};
 
 use self::clock::SystemClock;
 use crate::config::ServeConfig;
@@ -69,7 +72,7 @@ pub fn run(
     let app = App::default_app();
     let databases = LocalDatabases::new(
         Arc::clone(&data_dir),
-        app,
+        app.clone(),
         DatabaseConfig { sql_cpu_budget: config.sql_cpu_budget, ..DatabaseConfig::default() },
     );
     let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
@@ -88,8 +91,17 @@ pub fn run(
     ))?;
     let tree = Arc::new(tree);
     let ready = Arc::new(AtomicBool::new(true));
-    let state = EdgeState { tree: Arc::clone(&tree), metrics, tenant, ready: Arc::clone(&ready) };
+    let state = EdgeState {
+        tree: Arc::clone(&tree),
+        metrics,
+        tenant: tenant.clone(),
+        ready: Arc::clone(&ready),
+    };
     let edge = Edge::start(config.listen, cores, state)?;
+    let admin = {
+        let _on_it = runtime.enter();
+        operate::listen(&data_dir, &tree, &tenant, &app)
+    };
     tree.begin_alarms();
     tell(&Started { address: edge.address, data_dir: data_dir.path() });
     let ended = runtime.block_on(async {
@@ -97,6 +109,9 @@ pub fn run(
         ready.store(false, Ordering::Relaxed);
         tree.stop(config.shutdown_grace).await;
         edge.stop().await;
+        if let Some(admin) = admin {
+            admin.stop().await;
+        }
         ended
     });
     runtime.shutdown_timeout(RUNTIME_WAIT);

@@ -170,3 +170,6 @@ pub const OUTBOUND_ADDRESSES_TRIED_MAX: usize = 8;
 
 /// A file that `--env` names.
 pub const ENV_FILE_BYTES_MAX: usize = MIB;
+
+/// Records that wait for one `wasmkeep tail`; past them the oldest are lost, and that is shown.
+pub const TAIL_RECORDS_MAX: usize = 4096;

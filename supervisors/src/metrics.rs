@@ -27,6 +27,8 @@ pub struct Metrics {
     pub guest_log_lines_dropped: IntCounter,
     pub alarms_put_off: IntCounter,
     pub alarm_lateness_seconds: Histogram,
+    pub tail_listeners: IntGauge,
+    pub tail_records_lost: IntCounter,
     calls: IntCounterVec,
     call_seconds: Histogram,
     outbound_requests: IntCounterVec,
@@ -67,6 +69,9 @@ impl Metrics {
         };
         let residents = IntGauge::new("wasmkeep_resident_actors", "Actors in memory now")?;
         registry.register(Box::new(residents.clone()))?;
+        let tail_listeners =
+            IntGauge::new("wasmkeep_tail_listeners", "Operators that follow events now")?;
+        registry.register(Box::new(tail_listeners.clone()))?;
         let event_seconds = HistogramVec::new(
             HistogramOpts::new(
                 "wasmkeep_event_seconds",
@@ -107,6 +112,11 @@ impl Metrics {
             alarms_put_off: counter(
                 "wasmkeep_alarms_put_off_total",
                 "Due alarms that could not run and were put off by the timer",
+            )?,
+            tail_listeners,
+            tail_records_lost: counter(
+                "wasmkeep_tail_records_lost_total",
+                "Records that operators who follow events were too slow for",
             )?,
             alarm_lateness_seconds,
             calls: counters(

@@ -84,6 +84,11 @@ impl Gate {
         self.state.load(Ordering::Acquire) & CLOSED == 0
     }
 
+    /// Whether an event runs.
+    pub fn is_running(&self) -> bool {
+        self.state.load(Ordering::Acquire) & RUNNING != 0
+    }
+
     /// Waiting events.
     pub fn waiting(&self) -> u64 {
         self.state.load(Ordering::Acquire) & WAITING

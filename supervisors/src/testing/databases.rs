@@ -2,6 +2,7 @@
 //! and `ROLLBACK` do what they say, and a query returns all rows.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::address::{Address, Class, Tenant};
 use crate::ports::{
-    Database, Databases, Meta, OpenError, RowSet, SqlError, SqlValue, StorageFault,
+    Database, Databases, Meta, OpenError, RowSet, SomeRows, SqlError, SqlValue, StorageFault,
 };
 use crate::time::Timestamp;
 
@@ -418,6 +419,26 @@ impl Database for MemoryDatabase {
         let pending = self.pending.get_or_insert_default();
         pending.meta.insert(key.key(), value.map(str::to_owned));
         if is_open { Ok(()) } else { self.commit() }
+    }
+
+    fn begin_inspection(&mut self, _deadline: Instant) {}
+
+    fn query_read_only(
+        &mut self,
+        sql: &str,
+        params: Vec<SqlValue>,
+        rows_max: usize,
+    ) -> Result<SomeRows, SqlError> {
+        let checked = self.node.lock().check(Fault::Statement);
+        checked.map_err(|fault| SqlError::Internal(fault.to_string()))?;
+        let mut set = self.query(sql, params)?;
+        let cut = set.rows.len() > rows_max;
+        set.rows.truncate(rows_max);
+        Ok(SomeRows { set, cut })
+    }
+
+    fn export_to(&mut self, _file: &Path) -> Result<(), StorageFault> {
+        Ok(())
     }
 
     fn close(self: Box<Self>) -> Result<(), StorageFault> {

@@ -10,6 +10,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::ScopePorts;
 use crate::address::{ActorName, Address, Class, Tenant};
 use crate::event::{
     Body, BodyStream, CallChain, Caller, Event, Header, Reason, Reply, ReplyTo, Request,
@@ -19,8 +20,8 @@ use crate::headers;
 use crate::limits::{
     CALL_BODY_BYTES_MAX, CALL_HEAD_BYTES_MAX, CALL_RESERVE, CALL_RESERVE_WALL, CALLS_AT_ONCE,
 };
-use crate::metrics::Metrics;
-use crate::ports::{CallError, CallRequest, CallResponse, Deliver};
+use crate::ports::{CallError, CallRequest, CallResponse};
+use crate::tap::{CallEnded, Happening};
 
 /// How long before its caller's wall a call gives up, so that the caller can still answer.
 pub fn reserve(wall: Duration) -> Duration {
@@ -30,8 +31,7 @@ pub fn reserve(wall: Duration) -> Duration {
 /// What the calls of one event share.
 #[derive(Clone)]
 pub struct Outgoing {
-    pub deliver: Arc<dyn Deliver>,
-    pub metrics: Arc<Metrics>,
+    pub ports: Arc<ScopePorts>,
     pub tenant: Tenant,
     pub chain: CallChain,
     pub deadline: Instant,
@@ -86,7 +86,12 @@ impl Outgoing {
     ) -> Result<CallResponse, CallError> {
         let started = Instant::now();
         let answer = self.answer(target, request, room).await;
-        self.metrics.called(outcome(&answer), started.elapsed());
+        let (outcome, took) = (outcome(&answer), started.elapsed());
+        self.ports.metrics.called(outcome, took);
+        self.ports.tell(self.chain.caller(), || {
+            let status = answer.as_ref().ok().map(|response| response.status);
+            Happening::CallOut(CallEnded { target: target.to_owned(), outcome, status, took })
+        });
         answer
     }
 
@@ -107,7 +112,7 @@ impl Outgoing {
         let (reply, from) = ReplyTo::channel();
         let task = Task::Request(request);
         let event = Event { address, task, reply, ticket: Ticket::default() };
-        let reply = timeout_at(self.deadline, self.deliver.deliver(event, from)).await;
+        let reply = timeout_at(self.deadline, self.ports.deliver.deliver(event, from)).await;
         let reply = match reply.map_err(|_| CallError::Timeout)? {
             Ok(reply) => reply,
             Err(refusal) if refusal.reason == Reason::NotFound => {

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 pub use alarms::Attempt;
 
 use self::calls::Outgoing;
+use super::inspection::Inspection;
 use crate::address::Address;
 use crate::alarm::Bell;
 use crate::event::{CallChain, Caller, Reason, Refusal};
@@ -23,6 +24,7 @@ use crate::ports::{
     CallError, CallRequest, CallResponse, Clock, Database, Databases, Deliver, EventScope, Meta,
     OpenError, RowSet, ScopeFuture, SqlError, SqlValue, StorageFault,
 };
+use crate::tap::{Happening, Record, Tap};
 use crate::time::Timestamp;
 use crate::values::Values;
 
@@ -56,6 +58,8 @@ struct State {
     has_alarm: Option<bool>,
     log_window: Instant,
     log_lines: u32,
+    /// Lines of this event that were dropped.
+    log_dropped: u32,
 }
 
 impl State {
@@ -80,7 +84,15 @@ pub struct ScopePorts {
     pub bell: Arc<Bell>,
     pub values: Arc<Values>,
     pub metrics: Arc<Metrics>,
+    pub tap: Arc<Tap>,
     pub wall_budget: Duration,
+}
+
+impl ScopePorts {
+    /// Tells who follows this node what happened to an actor.
+    pub fn tell(&self, address: &Address, what: impl FnOnce() -> Happening) {
+        self.tap.tell(|| Record { at: self.clock.now(), address: address.clone(), what: what() });
+    }
 }
 
 /// The `EventScope` of one resident actor.
@@ -125,6 +137,7 @@ impl ActorScope {
             has_alarm: None,
             log_window: now,
             log_lines: 0,
+            log_dropped: 0,
         };
         Arc::new(Self { address, ports, state: Mutex::new(state) })
     }
@@ -145,6 +158,10 @@ impl ActorScope {
     /// Rolls back what is open, carries out a delete the event asked for, and settles the alarm.
     pub fn end_event(&self, attempt: Option<Attempt>) -> EndOfEvent {
         let mut state = self.lock();
+        match std::mem::take(&mut state.log_dropped) {
+            0 => {}
+            lines => self.tell(&self.address, || Happening::LogDropped { lines }),
+        }
         if !state.given_up
             && let Some(Err(fault)) = state.database.as_mut().map(|database| database.end_event())
         {
@@ -242,6 +259,22 @@ impl ActorScope {
         match &mut state.database {
             Some(database) => database.set_meta(Meta::InitComponent, Some(component)),
             None => self.databases.set_fileless_init(&self.address, component),
+        }
+    }
+
+    /// Lets an operator read the database, opened if need be, but not made.
+    pub fn inspect(&self, inspection: Inspection) {
+        let mut state = self.lock();
+        let deadline = state.deadline;
+        if !self.exists_now(&state) {
+            return inspection.run(Ok(None));
+        }
+        match self.open(&mut state) {
+            Ok(database) => {
+                database.begin_inspection(deadline);
+                inspection.run(Ok(Some(database)));
+            }
+            Err(error) => inspection.run(Err(error)),
         }
     }
 
@@ -345,8 +378,7 @@ impl ActorScope {
     fn outgoing(&self) -> Outgoing {
         let state = self.lock();
         Outgoing {
-            deliver: Arc::clone(&self.deliver),
-            metrics: Arc::clone(&self.metrics),
+            ports: Arc::clone(&self.ports),
             tenant: self.address.tenant.clone(),
             chain: CallChain::below(&state.caller, &self.address),
             deadline: state.deadline - calls::reserve(self.wall_budget),
@@ -453,11 +485,13 @@ impl EventScope for ActorScope {
         }
         state.log_lines += 1;
         if state.log_lines > LOG_LINES_PER_SECOND {
+            state.log_dropped = state.log_dropped.saturating_add(1);
             self.metrics.guest_log_lines_dropped.inc();
             return;
         }
         drop(state);
         self.metrics.guest_log_lines.inc();
+        self.tell(&self.address, || Happening::Log { is_error, line: line.to_owned() });
         let stream = if is_error { "stderr" } else { "stdout" };
         tracing::info!(target: "wasmkeep::guest", actor = %self.address, stream, "{line}");
     }
