@@ -1,7 +1,7 @@
 //! Bodies in both directions: as they come, whole or visibly not.
 
-use std::sync::Mutex;
 use std::sync::mpsc;
+use std::sync::{Barrier, Mutex};
 
 use super::{asking, fetch, fetch_within, none_open, open_node};
 use crate::support::Server;
@@ -165,4 +165,19 @@ fn each_step_takes_as_long_as_the_guest_says() {
     let url = format!("https://{}/", mute.local_addr().expect("an address"));
     assert_eq!(fetch_within(&actor, &url, 200)["error"], "connection-timeout");
     none_open(&node);
+}
+
+#[test]
+fn a_batch_is_sent_whole_before_anything_is_waited_for() {
+    let all_are_there = Barrier::new(3);
+    let server = Server::start(move |connection| {
+        all_are_there.wait();
+        let path = connection.head.line.split(' ').nth(1).unwrap_or_default().to_owned();
+        connection.say(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", path.len()))?;
+        connection.say(path)
+    });
+    let node = open_node();
+    let urls = ["/a", "/b", "/c"].map(|path| server.url(path)).join("&url=");
+    let text = node.actor("probe/a").get(&format!("/fetch-hold?url={urls}")).text();
+    assert_eq!(text.lines().last(), Some(r#"["/a","/b","/c"]"#), "{text}");
 }

@@ -152,7 +152,7 @@ impl Fetch {
     }
 
     /// Sends the request with a body that is written piece by piece, as the server takes it, and
-    /// waits for the answer. An answer that comes before all is written ends the writing.
+    /// then waits for the answer. A server that takes no more ends the writing; its answer says why.
     ///
     /// ```no_run
     /// # use wasmkeep_sdk::{Request, Result, outbound};
