@@ -29,6 +29,9 @@ impl Connection {
         let size = body.size();
         let mut first = self.settle_continue(&mut body).await?;
         let upgraded = self.rest.upgrades && head.upgrade();
+        // A response that says nothing of its connection is asked by its version, and its head may
+        // be one used again, with the version of an earlier request.
+        head.head_mut().version = Version::HTTP_11;
         let closes = head.head().connection_type() == ConnectionType::Close;
         if upgraded {
             self.rest.state = RestState::Open;
