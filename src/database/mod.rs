@@ -21,6 +21,7 @@ mod files;
 mod functions;
 mod hooks;
 mod index;
+mod index_rebuild;
 mod memory;
 mod meta;
 mod off_runtime;
