@@ -198,7 +198,10 @@ fn the_alarm_of_a_class_that_is_not_served_waits_until_it_is() {
     node.actor("probe/a").ran(1);
     node.actor("other/a").get("/alarms").refused(404, "not-found", "not-run");
     node.stop_cleanly();
-    assert_eq!(node.indexed_alarms(), [("other/a".to_owned(), i64::try_from(due).unwrap())]);
+    assert_eq!(
+        node.indexed_alarms(),
+        [("other/a".to_owned(), i64::try_from(due).expect("a time fits"))]
+    );
     node.start_again_as(both);
     node.actor("other/a").ran(1);
 }
@@ -257,7 +260,7 @@ fn what_the_index_says_and_no_actor_knows_of_runs_and_creates_nothing() {
     assert_eq!(node.actor("probe/early").alarms(), []);
     node.stop_cleanly();
     assert_eq!(node.databases().len(), 2, "a database was made");
-    let later = i64::try_from(later).unwrap();
+    let later = i64::try_from(later).expect("a time fits");
     assert_eq!(node.indexed_alarms(), [("probe/early".to_owned(), later)]);
     assert_eq!(node.indexed_fileless(), ["probe/nostore-1"]);
 }
