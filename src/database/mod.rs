@@ -23,6 +23,7 @@ mod functions;
 mod hooks;
 mod index;
 mod index_lists;
+mod index_rebuild;
 mod inspect;
 mod memory;
 mod meta;
