@@ -272,6 +272,31 @@ fn what_the_index_says_and_no_actor_knows_of_runs_and_creates_nothing() {
     assert_eq!(node.indexed_fileless(), ["probe/nostore-1"]);
 }
 
+/// A power cut may leave the index behind a database; the start of the machine tells.
+#[test]
+fn after_a_start_of_the_machine_actors_look_for_their_alarms() {
+    let mut node = Node::probe().start();
+    for name in ["lost", "also lost", "kept"] {
+        let actor = node.actor(&format!("probe/{}", name.replace(' ', "%20")));
+        actor.set_alarm_in(3000);
+    }
+    node.stop_cleanly();
+    assert_eq!(node.change_index("DELETE FROM alarms WHERE name LIKE '%lost'"), 2);
+    node.start_again();
+    node.actor("probe/kept").ran(1);
+    assert!(!node.log().contains("started anew"), "the machine has not been started");
+    node.stop_cleanly();
+    assert_eq!(node.change_index("UPDATE node SET v = 'another start of the machine'"), 1);
+    node.start_again();
+    node.actor("probe/lost").ran(1);
+    node.actor("probe/also%20lost").ran(1);
+    assert!(node.log().contains("started anew"));
+    node.stop_cleanly();
+    assert_eq!(node.indexed_alarms(), []);
+    node.start_again();
+    assert!(!node.log().contains("started anew"), "once a start of the machine");
+}
+
 #[test]
 fn a_lost_index_is_made_anew_from_the_databases() {
     for kills in [false, true] {

@@ -24,7 +24,7 @@ use thiserror::Error;
 
 use super::catalogue::LongNames;
 use super::index::Index;
-use super::index_rebuild::rebuild_if_lost;
+use super::index_rebuild::open_or_rebuild;
 use super::memory;
 
 const FORMAT: &str = "wasmkeep data ";
@@ -131,8 +131,7 @@ impl DataDir {
         let state = path.join("state");
         let state = state.canonicalize().map_err(at("open", &state))?;
         let index = path.join("index.db");
-        let index = rebuild_if_lost(&index, &state)
-            .and_then(|()| Index::open(&index))
+        let index = open_or_rebuild(&index, &state)
             .map_err(|cause| DataDirError::Index { path: index, cause })?;
         sync_directory(&path).map_err(at("sync", &path))?;
         if let Some(parent) = path.parent() {

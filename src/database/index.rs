@@ -35,6 +35,7 @@ const SETTINGS: &str = "
         PRIMARY KEY (tenant, app, class, name)
     ) WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS alarms_by_due ON alarms (tenant, app, class, due);
+    CREATE TABLE IF NOT EXISTS node (k TEXT PRIMARY KEY, v TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS fileless (
         tenant TEXT NOT NULL,
         app TEXT NOT NULL,

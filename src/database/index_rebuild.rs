@@ -17,22 +17,28 @@ use super::sync::wal_path;
 const META: &str = "SELECT v FROM _wk_meta WHERE k = ?1";
 const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = '_wk_meta')";
 
-/// Makes the index at `path` if it is missing while `state` holds databases. It gets its name once
-/// it is whole: a crash meanwhile leaves none, and the next start begins anew.
-pub(super) fn rebuild_if_lost(path: &Path, state: &Path) -> Result<(), String> {
+/// Opens the index at `path`, made first if it is missing while `state` holds databases. It gets its
+/// name once it is whole: a crash meanwhile leaves none, and the next start begins anew.
+pub(super) fn open_or_rebuild(path: &Path, state: &Path) -> Result<Index, String> {
     if fs::symlink_metadata(path).is_ok() {
-        return Ok(());
+        return Index::open(path);
     }
     let databases = databases_below(state).map_err(|error| error.to_string())?;
-    if databases.is_empty() {
-        return Ok(());
+    if !databases.is_empty() {
+        rebuild(path, &databases)?;
     }
+    let index = Index::open(path)?;
+    index.trust().map_err(|fault| fault.to_string())?;
+    Ok(index)
+}
+
+fn rebuild(path: &Path, databases: &[PathBuf]) -> Result<(), String> {
     let unfinished = path.with_extension("tmp");
     // Each without its database is nothing, and would be read as the new one's.
     for left in [wal_path(path), wal_path(&unfinished)] {
         remove(&left).map_err(|error| error.to_string())?;
     }
-    let alarms = fill(&unfinished, &databases)?;
+    let alarms = fill(&unfinished, databases)?;
     remove(&wal_path(&unfinished))
         .and_then(|()| fs::rename(&unfinished, path))
         .map_err(|error| format!("the index made anew could not be put in its place: {error}"))?;

@@ -24,6 +24,7 @@ mod hooks;
 mod index;
 mod index_lists;
 mod index_rebuild;
+mod index_trust;
 mod inspect;
 mod memory;
 mod meta;

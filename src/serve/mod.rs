@@ -70,17 +70,17 @@ pub fn run(
     )?;
     let classes = load(&components, config, source)?;
     let app = App::default_app();
-    let databases = LocalDatabases::new(
+    let databases = Arc::new(LocalDatabases::new(
         Arc::clone(&data_dir),
         app.clone(),
         DatabaseConfig { sql_cpu_budget: config.sql_cpu_budget, ..DatabaseConfig::default() },
-    );
+    ));
     let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     let runtime = actors_runtime(cores)?;
     let tenant = Tenant::default_tenant();
     let tree = runtime.block_on(Tree::start(
         classes,
-        TreePorts { databases: Arc::new(databases), clock: Arc::new(SystemClock) },
+        TreePorts { databases: Arc::clone(&databases) as _, clock: Arc::new(SystemClock) },
         Arc::clone(&metrics),
         TreeConfig {
             tenant: tenant.clone(),
@@ -103,6 +103,7 @@ pub fn run(
         operate::listen(&data_dir, &tree, &tenant, &app)
     };
     tree.begin_alarms();
+    mend_index(&runtime, databases, tenant, Arc::clone(&tree));
     tell(&Started { address: edge.address, data_dir: data_dir.path() });
     let ended = runtime.block_on(async {
         let ended = until_told(&tree).await;
@@ -116,6 +117,23 @@ pub fn run(
     });
     runtime.shutdown_timeout(RUNTIME_WAIT);
     ended
+}
+
+/// After a start of the machine the index of alarms may be late: it is mended while the node serves.
+fn mend_index(
+    runtime: &Runtime,
+    databases: Arc<LocalDatabases>,
+    tenant: Tenant,
+    tree: Arc<Tree>,
+) {
+    runtime.spawn_blocking(move || match databases.mend_index(&tenant) {
+        Ok(None) => {}
+        Ok(Some(actors)) => {
+            tracing::info!(actors, "the machine was started anew: they look for their alarms");
+            tree.begin_alarms();
+        }
+        Err(error) => tracing::error!(%error, "index of alarms not mended; the next start tries"),
+    });
 }
 
 fn load(
