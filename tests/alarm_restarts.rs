@@ -2,12 +2,15 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use serde_json::json;
 
 use crate::support::{
-    HOUR_MS, Node, component, eventually, in_parallel, now_ms, open, patience, wasmkeep,
+    HOUR_MS, Node, SetAtTheEnd, component, eventually, in_parallel, now_ms, open, patience,
+    wasmkeep,
 };
 
 const DAY_MS: u64 = 24 * HOUR_MS;
@@ -355,4 +358,44 @@ fn a_node_whose_index_is_damaged_says_what_to_do_and_does_not_start() {
     node.start_again();
     node.actor("probe/b").ran(1);
     assert_eq!(node.actor("probe/a").alarms().len(), 1);
+}
+
+#[test]
+fn no_answered_alarm_is_lost_when_the_server_is_killed() {
+    const WORKERS: usize = 6;
+    let mut node = Node::probe().flag("--max-instances", "40").start();
+    for round in 0..4 {
+        let answered = Mutex::new(Vec::new());
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for worker in 0..WORKERS {
+                let (node, answered, over) = (&node, &answered, &over);
+                scope.spawn(move || {
+                    for i in (0..).take_while(|_| !over.load(Ordering::Relaxed)) {
+                        let name = format!("probe/a{round}-{worker}-{i}");
+                        let set = format!("/alarm?in={}", i % 7 * 40);
+                        let set = node.actor(&name).try_send("POST", &set, &[], &[]);
+                        if set.is_ok_and(|answer| answer.status == 200) {
+                            answered.lock().expect("no panic").push(name);
+                        }
+                    }
+                });
+            }
+            let _end_of_setting = SetAtTheEnd(&over);
+            eventually("many are answered", || answered.lock().expect("no panic").len() > 150);
+            // SAFETY: the node was not waited for, so this is its process.
+            unsafe { libc::kill(node.pid() as i32, libc::SIGKILL) };
+        });
+        node.kill();
+        node.start_again();
+        for name in answered.into_inner().expect("no panic") {
+            let actor = node.actor(&name);
+            eventually(&format!("the alarm of {name} fires"), || {
+                let asked = actor.get("/alarms");
+                asked.status == 200 && asked.json() != json!([])
+            });
+        }
+    }
+    node.stop_cleanly();
+    assert_eq!(node.indexed_alarms(), []);
 }

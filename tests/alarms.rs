@@ -253,11 +253,14 @@ fn a_handler_sees_the_alarm_after_its_own() {
 }
 
 #[test]
-fn an_alarm_waits_for_the_event_before_it() {
-    let node = Node::probe().start();
+fn an_alarm_waits_for_the_event_before_it_and_holds_up_no_other() {
+    // One alarm at once: the one that waits is none of them.
+    let node = Node::probe().flag("--max-instances", "4").start();
     let actor = node.actor("probe/a");
     actor.set_alarm_in(500);
-    let mut busy = node.busy("probe/a", 1500);
+    let mut busy = node.busy("probe/a", 4000);
+    let due = now_ms() + 500;
+    eventually("it is due", || now_ms() > due);
     an_alarm_fires(&node);
     assert!(!busy.has_bytes_within(std::time::Duration::from_millis(1)), "the event is over");
     assert_eq!(busy.chunks().expect("a regular end"), DONE);

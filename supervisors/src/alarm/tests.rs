@@ -328,6 +328,51 @@ async fn an_alarm_whose_database_does_not_open_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_alarm_behind_a_long_event_holds_up_no_other() {
+    let mut setup = TreeSetup::new();
+    // One alarm at once.
+    setup.config.instances_max = 4;
+    let node = Arc::new(Node::with(setup).await);
+    node.set("x", 1000).await;
+    node.set("y", 2000).await;
+    let busy = Arc::clone(&node);
+    let long = tokio::spawn(async move { busy.ask("x", "/wait").await });
+    sleep(SECOND * 5).await;
+    assert_eq!(node.guest.waiting(), 1);
+    assert_eq!((node.fired("x"), node.fired("y")), (0, 1));
+    node.guest.release(1);
+    long.await.unwrap();
+    sleep(SECOND).await;
+    assert_eq!((node.fired("x"), node.fired("y")), (1, 1));
+}
+
+/// Those that were handed over together have found no capacity once, not as often as they are.
+#[tokio::test(start_paused = true)]
+async fn a_moment_without_capacity_costs_a_moment() {
+    let mut setup = TreeSetup::new();
+    setup.config.instances_max = 40;
+    let node = Arc::new(Node::with(setup).await);
+    for i in 0..10 {
+        node.set(&format!("x{i}"), 1000).await;
+    }
+    let busy: Vec<_> = (0..40)
+        .map(|i| {
+            let node = Arc::clone(&node);
+            tokio::spawn(async move { node.ask(&format!("busy{i}"), "/wait").await })
+        })
+        .collect();
+    let fired = || (0..10).filter(|i| node.fired(&format!("x{i}")) == 1).count();
+    sleep(MS * 1300).await;
+    assert_eq!((node.guest.waiting(), fired()), (40, 0));
+    node.guest.release(40);
+    sleep(MS * 700).await;
+    assert_eq!(fired(), 10, "they are left alone for longer than there was no capacity");
+    for busy in busy {
+        busy.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_alarm_that_goes_while_it_is_put_off_is_forgotten() {
     let node = Node::start().await;
     node.set("x", 1000).await;
