@@ -228,3 +228,20 @@ fn whatever_bytes_come_the_node_answers_or_closes() {
         node.descriptors() <= idle + 2 * resident + 8
     });
 }
+
+/// actix-http takes a name so long for one, and panics when it is not.
+#[test]
+fn a_header_name_longer_than_any_is_refused_or_cut_off() {
+    let node = Node::probe().start();
+    for length in [60_000, 65_535, 65_536, 70_000, 130_000, 200_000] {
+        let mut client = node.raw();
+        let name = "x".repeat(length);
+        let head = format!("GET /_wasmkeep/health HTTP/1.1\r\nhost: test\r\n{name}: y\r\n\r\n");
+        let _ = client.try_send(head);
+        if let Ok(answer) = client.answer() {
+            assert!([200, 400, 431].contains(&answer.status), "{length}: {answer:?}");
+        }
+    }
+    assert_eq!(node.get("/_wasmkeep/health").status, 200);
+    assert!(!node.log().contains("panicked"), "{}", node.log());
+}

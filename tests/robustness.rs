@@ -214,7 +214,7 @@ impl Random {
     }
 }
 
-const ACTORS: u64 = 120;
+const ACTORS: u64 = 60;
 const WORKERS: usize = 16;
 
 fn sql(steps: Json) -> Vec<u8> {
@@ -228,7 +228,7 @@ fn misbehave(client: &mut Raw, random: &mut Random) -> bool {
     let other = format!("probe/called{}", random.below(ACTORS / 4));
     let insert = json!({ "op": "exec", "sql": "INSERT INTO t VALUES (1)" });
     let table = json!({ "op": "exec", "sql": "CREATE TABLE IF NOT EXISTS t (x)" });
-    let answer = match random.below(24) {
+    let answer = match random.below(80) {
         // Clients that leave: at once, with half a head, with half a body, before a long answer.
         0 => {
             client.send(format!("GET {base}/wait?ms=20 HTTP/1.1\r\nhost: test\r\n\r\n"));
@@ -255,8 +255,9 @@ fn misbehave(client: &mut Raw, random: &mut Random) -> bool {
             return false;
         }
         5 => {
+            // The trap comes before the head has left, or cuts the connection after it.
             client.send(format!("GET {base}/stream-trap HTTP/1.1\r\nhost: test\r\n\r\n"));
-            let _ = client.rest();
+            let _ = client.answer();
             return false;
         }
         6 => client.get(&format!("{base}/trap")),
@@ -278,7 +279,7 @@ fn misbehave(client: &mut Raw, random: &mut Random) -> bool {
         19 => client.get(&format!("{base}/call-many?target={other}&target=probe/x%2Fy&path=/loop")),
         20 => client.get("/actor/nowhere/n1/"),
         21 => client.post(&format!("{base}/ignore-body"), &vec![b'x'; 100_000]),
-        22 => client.post(&format!("{base}/sql"), &sql(json!([table, insert]))),
+        22..30 => client.post(&format!("{base}/sql"), &sql(json!([table, insert]))),
         _ => client.get(&format!("{base}/memory")),
     };
     let expected = [200, 400, 404, 409, 429, 500, 503].contains(&answer.status);
@@ -322,7 +323,7 @@ fn after_fifty_thousand_requests_with_every_fault_the_node_is_as_before() {
         .flag("--max-instances", "64")
         .flag("--idle-timeout-secs", "1")
         .flag("--wall-budget-ms", "2000")
-        .flag("--cpu-budget-ms", "10")
+        .flag("--cpu-budget-ms", "3")
         .variable("WASMKEEP_LOG", "error")
         .start();
     misbehave_often(&node, requests / 5, 1);
