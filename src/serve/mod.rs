@@ -120,12 +120,7 @@ pub fn run(
 }
 
 /// After a start of the machine the index of alarms may be late: it is mended while the node serves.
-fn mend_index(
-    runtime: &Runtime,
-    databases: Arc<LocalDatabases>,
-    tenant: Tenant,
-    tree: Arc<Tree>,
-) {
+fn mend_index(runtime: &Runtime, databases: Arc<LocalDatabases>, tenant: Tenant, tree: Arc<Tree>) {
     runtime.spawn_blocking(move || match databases.mend_index(&tenant) {
         Ok(None) => {}
         Ok(Some(actors)) => {

@@ -360,27 +360,15 @@ mod tests {
         }
     }
 
-    /// `UPDATE_DOCS=1 cargo test -p wasmkeep-supervisors` writes the table anew.
+    /// `UPDATE_DOCS=1 cargo nextest run --package wasmkeep-supervisors` writes the table anew.
     #[test]
     fn the_page_of_errors_has_the_table_of_reasons() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/errors.md");
-        let page = std::fs::read_to_string(path).expect("docs/errors.md is there");
-        let (before, rest) = page.split_once("<!-- reasons -->\n").expect("the table begins");
-        let (found, after) = rest.split_once("<!-- end of reasons -->\n").expect("it ends");
         let mut table = String::from(
             "| reason | status | event | when | what to do |\n| --- | --- | --- | --- | --- |\n",
         );
-        for row in &REASONS {
-            let ReasonRow { word, status, event, when, remedy, .. } = row;
+        for ReasonRow { word, status, event, when, remedy, .. } in &REASONS {
             table += &format!("| `{word}` | {status} | {event} | {when} | {remedy} |\n");
         }
-        if found == table {
-            return;
-        }
-        if std::env::var_os("UPDATE_DOCS").is_some() {
-            let page = format!("{before}<!-- reasons -->\n{table}<!-- end of reasons -->\n{after}");
-            return std::fs::write(path, page).expect("docs/errors.md is written");
-        }
-        panic!("docs/errors.md is out of date: run this test with UPDATE_DOCS=1");
+        crate::testing::check_page("docs/errors.md", "reasons", &table);
     }
 }

@@ -171,7 +171,7 @@ impl ActorScope {
         match state.delete {
             Delete::Done => return EndOfEvent::Deleted,
             Delete::AtTheEnd | Delete::Failed => {
-                if let Err(fault) = self.delete_now(&mut state) {
+                if let Err(fault) = self.delete_now(&mut state, "self") {
                     tracing::error!(actor = %self.address, error = %fault, "delete failed");
                     return EndOfEvent::GivenUp;
                 }
@@ -348,14 +348,17 @@ impl ActorScope {
     }
 
     /// The one routine behind every delete: nothing of the actor stays on this node.
-    fn delete_now(&self, state: &mut State) -> Result<(), StorageFault> {
+    fn delete_now(&self, state: &mut State, how: &str) -> Result<(), StorageFault> {
         state.forget_database();
         state.given_up = false;
         state.alarm_changed = false;
-        self.databases.remove(&self.address)
+        let removed = self.databases.remove(&self.address);
+        self.metrics.deleted(how, removed.is_ok());
+        removed
     }
 
     fn write_durably(&self, sql: &str, params: Vec<SqlValue>) -> Result<u64, SqlError> {
+        let started = Instant::now();
         let mut state = self.lock();
         let changed =
             self.with_open(&mut state, |database| database.exec_before_sync(sql, params))?;
@@ -371,6 +374,7 @@ impl ActorScope {
                 SqlError::Internal("the write could not be made durable".into())
             })
         })?;
+        self.metrics.durable_write_seconds.observe(started.elapsed().as_secs_f64());
         Ok(changed)
     }
 
@@ -427,7 +431,7 @@ impl EventScope for ActorScope {
                     .into(),
             ))
         } else {
-            match self.delete_now(&mut state) {
+            match self.delete_now(&mut state, "self_durable") {
                 Ok(()) => {
                     state.delete = Delete::Done;
                     Ok(())
