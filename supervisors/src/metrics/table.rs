@@ -15,6 +15,7 @@ pub enum Form {
 }
 
 impl Form {
+    #[cfg(test)]
     pub const fn word(&self) -> &'static str {
         match self {
             Form::Counter => "counter",
