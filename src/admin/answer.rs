@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncWrite, AsyncWriteExt, BufWriter};
 use tokio::sync::mpsc;
 
 use super::lines::write_line;
@@ -16,7 +16,7 @@ use super::tail::{self, UntilOver};
 /// Lines of a list on their way. Who reads slowly holds up the reading of the disk.
 const LINES_WAITING: usize = 256;
 
-/// An export goes to its client in pieces of so many bytes.
+/// A list or an export goes to its client in pieces of so many bytes.
 const PIECE_BYTES: usize = 128 * 1024;
 
 /// Why an answer has no regular end.
@@ -113,9 +113,11 @@ async fn list(
         })?;
         Ok::<bool, Failure>(cut)
     });
+    let mut gathered = BufWriter::with_capacity(PIECE_BYTES, &mut *to);
     while let Some(actor) = listed.recv().await {
-        write_line(to, &Line::Actor(actor)).await?;
+        write_line(&mut gathered, &Line::Actor(actor)).await?;
     }
+    gathered.flush().await?;
     let cut = reading.await.map_err(Failure::failed)??;
     Ok(write_line(to, &Line::End { cut }).await?)
 }

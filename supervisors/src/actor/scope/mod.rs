@@ -3,6 +3,8 @@
 
 mod alarms;
 mod calls;
+mod inspect;
+mod log;
 #[cfg(test)]
 mod tests;
 
@@ -14,11 +16,10 @@ use tokio::time::Instant;
 pub use alarms::Attempt;
 
 use self::calls::Outgoing;
-use super::inspection::Inspection;
+use self::log::LogRate;
 use crate::address::Address;
 use crate::alarm::Bell;
 use crate::event::{CallChain, Caller, Reason, Refusal};
-use crate::limits::LOG_LINES_PER_SECOND;
 use crate::metrics::Metrics;
 use crate::ports::{
     CallError, CallRequest, CallResponse, Clock, Database, Databases, Deliver, EventScope, Meta,
@@ -56,10 +57,7 @@ struct State {
     indexed: Option<Option<Timestamp>>,
     /// Whether an alarm is pending, once that is known.
     has_alarm: Option<bool>,
-    log_window: Instant,
-    log_lines: u32,
-    /// Lines of this event that were dropped.
-    log_dropped: u32,
+    log: LogRate,
 }
 
 impl State {
@@ -135,9 +133,7 @@ impl ActorScope {
             alarm_changed: false,
             indexed: None,
             has_alarm: None,
-            log_window: now,
-            log_lines: 0,
-            log_dropped: 0,
+            log: LogRate::new(now),
         };
         Arc::new(Self { address, ports, state: Mutex::new(state) })
     }
@@ -158,7 +154,7 @@ impl ActorScope {
     /// Rolls back what is open, carries out a delete the event asked for, and settles the alarm.
     pub fn end_event(&self, attempt: Option<Attempt>) -> EndOfEvent {
         let mut state = self.lock();
-        match std::mem::take(&mut state.log_dropped) {
+        match state.log.take_dropped() {
             0 => {}
             lines => self.tell(&self.address, || Happening::LogDropped { lines }),
         }
@@ -259,22 +255,6 @@ impl ActorScope {
         match &mut state.database {
             Some(database) => database.set_meta(Meta::InitComponent, Some(component)),
             None => self.databases.set_fileless_init(&self.address, component),
-        }
-    }
-
-    /// Lets an operator read the database, opened if need be, but not made.
-    pub fn inspect(&self, inspection: Inspection) {
-        let mut state = self.lock();
-        let deadline = state.deadline;
-        if !self.exists_now(&state) {
-            return inspection.run(Ok(None));
-        }
-        match self.open(&mut state) {
-            Ok(database) => {
-                database.begin_inspection(deadline);
-                inspection.run(Ok(Some(database)));
-            }
-            Err(error) => inspection.run(Err(error)),
         }
     }
 
@@ -482,18 +462,10 @@ impl EventScope for ActorScope {
     }
 
     fn log(&self, line: &str, is_error: bool) {
-        let mut state = self.lock();
-        if state.log_window.elapsed().as_secs() >= 1 {
-            state.log_window = Instant::now();
-            state.log_lines = 0;
-        }
-        state.log_lines += 1;
-        if state.log_lines > LOG_LINES_PER_SECOND {
-            state.log_dropped = state.log_dropped.saturating_add(1);
+        if !self.lock().log.admits() {
             self.metrics.guest_log_lines_dropped.inc();
             return;
         }
-        drop(state);
         self.metrics.guest_log_lines.inc();
         self.tell(&self.address, || Happening::Log { is_error, line: line.to_owned() });
         let stream = if is_error { "stderr" } else { "stdout" };
