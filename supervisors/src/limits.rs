@@ -135,7 +135,7 @@ pub const CALL_RESERVE: Duration = Duration::from_secs(5);
 /// A wall shorter than this reserves a fifth of itself instead of `CALL_RESERVE`.
 pub const CALL_RESERVE_WALL: Duration = Duration::from_secs(25);
 
-/// Method, path and headers of one call's request together.
+/// Method, path and headers of one call's request together, as HTTP/1.1 writes them.
 pub const CALL_HEAD_BYTES_MAX: usize = 32 * 1024;
 
 /// Body of one call's request, and of its response.
