@@ -119,6 +119,10 @@ pub const ALARM_RETRY_LONGEST: Duration = Duration::from_secs(300);
 /// `--max-instances`. More that are due wait for those.
 pub const ALARMS_AT_ONCE: usize = 64;
 
+/// An alarm whose handler takes longer no longer counts among those: it mostly waits. With such ones
+/// at most half of `--max-instances` are under way.
+pub const ALARM_SLOW: Duration = Duration::from_secs(1);
+
 /// The timer looks at the wall clock at least so often: it may be set.
 pub const CLOCK_LOOK: Duration = Duration::from_secs(1);
 
