@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -17,6 +18,9 @@ use super::connection::{connect, to_wal};
 use super::failure::is_disk_full;
 use super::off_runtime::off_runtime;
 use super::sync::{self, File};
+
+/// A failed index is opened anew at most so often.
+const REOPEN_WAIT: Duration = Duration::from_secs(1);
 
 /// Rows written between two checkpoints, each about a page of the WAL.
 const WRITES_BETWEEN_CHECKPOINTS: u32 = 2_000;
@@ -65,8 +69,8 @@ pub(super) struct Open {
     main_is_synced: bool,
     /// Something was written since the last fsync.
     unsynced: bool,
-    /// Why the index must not be used any more.
-    given_up: Option<StorageFault>,
+    /// Why the index must not be used as it is, and since when it was not opened anew.
+    given_up: Option<(StorageFault, Instant)>,
 }
 
 impl Index {
@@ -136,18 +140,11 @@ impl Index {
 
     /// Returns once everything written is on disk.
     pub(super) fn make_durable(&self) -> Result<(), StorageFault> {
-        let mut open = self.lock();
-        if let Some(fault) = &open.given_up {
-            return Err(fault.clone());
-        }
+        let mut open = self.usable()?;
         if !open.unsynced {
             return Ok(());
         }
-        off_runtime(|| open.sync()).map_err(|cause| {
-            let fault = self.fault("sync", cause);
-            open.given_up = Some(fault.clone());
-            fault
-        })
+        off_runtime(|| open.sync()).map_err(|cause| open.give_up(self.fault("sync", cause)))
     }
 
     pub(super) fn with<T>(
@@ -155,17 +152,27 @@ impl Index {
         operation: &'static str,
         work: impl FnOnce(&mut Open) -> rusqlite::Result<T>,
     ) -> Result<T, StorageFault> {
-        let mut open = self.lock();
-        if let Some(fault) = &open.given_up {
-            return Err(fault.clone());
-        }
+        let mut open = self.usable()?;
         work(&mut open).map_err(|error| {
             let fault = self.fault(operation, error.to_string());
-            if !is_disk_full(&error) {
-                open.given_up = Some(fault.clone());
-            }
-            fault
+            if is_disk_full(&error) { fault } else { open.give_up(fault) }
         })
+    }
+
+    /// The index, opened anew if it failed a while ago.
+    fn usable(&self) -> Result<MutexGuard<'_, Open>, StorageFault> {
+        let mut open = self.lock();
+        let Some((fault, since)) = &open.given_up else { return Ok(open) };
+        if since.elapsed() < REOPEN_WAIT {
+            return Err(fault.clone());
+        }
+        match off_runtime(|| open.reopen(&self.path)) {
+            Ok(()) => {
+                tracing::warn!(path = %self.path.display(), "the index works again");
+                Ok(open)
+            }
+            Err(error) => Err(open.give_up(self.fault("open", error.to_string()))),
+        }
     }
 
     fn fault(&self, operation: &'static str, cause: String) -> StorageFault {
@@ -179,6 +186,21 @@ impl Index {
 }
 
 impl Open {
+    fn give_up(&mut self, fault: StorageFault) -> StorageFault {
+        self.given_up = Some((fault.clone(), Instant::now()));
+        fault
+    }
+
+    fn reopen(&mut self, path: &Path) -> rusqlite::Result<()> {
+        // The old connection goes first: its end moves the WAL, which the new one reads.
+        drop(std::mem::replace(&mut self.connection, Connection::open_in_memory()?));
+        self.connection = prepare(path)?;
+        self.main_is_synced = false;
+        self.unsynced = true;
+        self.given_up = None;
+        Ok(())
+    }
+
     pub(super) fn wrote(&mut self) -> rusqlite::Result<()> {
         self.unsynced = true;
         self.writes += 1;

@@ -1,4 +1,6 @@
-use wasmkeep_supervisors::ports::{Database, SqlError};
+use wasmkeep_supervisors::ports::{Database, Databases, SqlError};
+
+use wasmkeep_supervisors::time::Timestamp;
 
 use super::super::sync::{File, faults};
 use super::*;
@@ -169,4 +171,22 @@ fn damage_is_met_as_such_and_never_as_an_answer() {
     let error = database.run_err("SELECT 1");
     assert!(matches!(error, SqlError::Internal(_)), "{error}");
     assert!(database.end_event().is_err());
+}
+
+#[test]
+fn an_index_that_failed_is_opened_anew_and_has_lost_nothing() {
+    let node = Node::new();
+    let address = address("a");
+    let index = || node.databases.indexed_alarm(&address);
+    node.databases.index_alarm(&address, Some(Timestamp(7))).expect("a working disk");
+    faults::FAIL.set(Some(File::Wal));
+    node.databases.sync_index().expect_err("the disk is on fire");
+    faults::FAIL.set(None);
+    index().expect_err("it is not used as it is");
+    node.databases.sync_index().expect_err("the failed sync is not tried again");
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    assert_eq!(index(), Ok(Some(Timestamp(7))));
+    node.databases.index_alarm(&address, None).expect("it works again");
+    node.databases.sync_index().expect("and syncs");
+    assert_eq!(index(), Ok(None));
 }
