@@ -78,6 +78,11 @@ fn a_list_opens_only_files_whose_names_are_too_long_and_nobody_has_open() {
     assert_eq!(meta.as_deref(), Some("c"));
     drop(open);
     assert_eq!(names(&node), expected);
+    // Nothing in this one says whose it is yet. While it is open that is known without a look.
+    let unnamed = node.open(&long("u"));
+    assert!(names(&node).contains(&long("u")));
+    drop(unnamed);
+    assert!(names(&node).iter().any(|name| name.starts_with("stem 7575")));
     let Address { tenant, class, .. } = address("a");
     assert_eq!(node.databases.classes(&tenant), Ok(vec![class.clone()]));
     let known = node.databases.actors(&tenant, &class).expect("a list");
