@@ -9,8 +9,9 @@ use serde_json::json;
 
 use crate::support::{DONE, Node, component, eventually, wasmkeep};
 
-const SERVE_FLAGS: [&str; 12] = [
+const SERVE_FLAGS: [&str; 13] = [
     "--actor",
+    "--env",
     "--listen",
     "--data-dir",
     "--max-instances",
@@ -61,7 +62,7 @@ fn help_names_every_flag_and_its_variable() {
         assert!(help.contains(flag), "{flag} is not in\n{help}");
         let variable = flag.trim_start_matches('-').replace('-', "_").to_uppercase();
         let variable = format!("WASMKEEP_{variable}");
-        let named = flag == "--actor" || help.contains(&variable);
+        let named = ["--actor", "--env"].contains(&flag) || help.contains(&variable);
         assert!(named, "{variable} is not in\n{help}");
     }
     let output = wasmkeep().arg("--help").output().expect("run wasmkeep");
@@ -85,6 +86,8 @@ fn wrong_usage_ends_with_2_and_names_what_is_wrong() {
         (&["--actor", "=x.wasm"], "--actor"),
         (&["--actor", "probe="], "--actor"),
         (&["--actor", "Bad_Name=x.wasm"], "Bad_Name"),
+        (&["--env", "probe"], "--env"),
+        (&["--env", "probe="], "--env"),
         (&["--listen", "nowhere"], "--listen"),
         (&["--max-instances", "many"], "--max-instances"),
         (&["--max-instances", "-1"], "-1"),
@@ -95,6 +98,20 @@ fn wrong_usage_ends_with_2_and_names_what_is_wrong() {
         assert!(stderr.contains(named), "{arguments:?}: {named} is not in\n{stderr}");
     }
     fails(wasmkeep().arg("unknown-command"), 2);
+}
+
+#[test]
+fn settings_of_any_size_serve() {
+    let largest = u64::MAX.to_string();
+    for flag in ["idle-timeout-secs", "cpu-budget-ms", "wall-budget-ms", "sql-cpu-budget-ms"] {
+        let node = Node::probe().flag(&format!("--{flag}"), &largest).start();
+        let actor = node.actor("probe/a");
+        assert_eq!(actor.exec("CREATE TABLE t (x)"), 0, "--{flag}");
+        assert_eq!(actor.get("/wait?ms=1").text(), "1", "--{flag}");
+    }
+    let mut node = Node::probe().flag("--shutdown-grace-secs", &largest).start();
+    assert_eq!(node.actor("probe/a").get("/hello").text(), "hello");
+    node.stop_cleanly();
 }
 
 #[test]

@@ -3,7 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{Node, SetAtTheEnd, in_parallel};
+use serde_json::{Value as Json, json};
+
+use crate::support::{DONE, Node, SetAtTheEnd, in_parallel};
+
+const MIB: u64 = 1024 * 1024;
 
 #[test]
 fn an_endless_loop_is_stopped_and_the_next_event_is_fine() {
@@ -81,6 +85,88 @@ fn on_a_full_machine_an_event_still_gets_its_cpu() {
             assert_eq!(actor.get("/burn?iters=3000000").status, 200);
         }
     });
+}
+
+#[test]
+fn a_statement_ends_with_its_event() {
+    let setup = Node::probe().flag("--wall-budget-ms", "700").flag("--sql-cpu-budget-ms", "60000");
+    let node = setup.start();
+    let actor = node.actor("probe/a");
+    actor.exec("CREATE TABLE t (x)");
+    let endless = "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c)
+                   INSERT INTO t SELECT n FROM c WHERE n < 0";
+    let script = json!({ "steps": [{ "op": "exec", "sql": endless }] }).to_string();
+    let began = Instant::now();
+    let answer = actor.post("/sql", script);
+    // Code that needs next to no time to say so still gets to.
+    if answer.status == 200 {
+        assert_eq!(answer.json()[0]["error"]["case"], "quota-exceeded");
+    } else {
+        answer.refused(500, "wall-exceeded", "ran");
+    }
+    let took = began.elapsed();
+    assert!(took >= Duration::from_millis(700), "stopped after {took:?}");
+    assert!(took < Duration::from_secs(5), "stopped only after {took:?}");
+    actor.exec("INSERT INTO t VALUES (1)");
+    assert_eq!(actor.query("SELECT x FROM t"), json!([[1]]), "what was stopped left nothing");
+}
+
+/// Sixteen rows of 15 MiB are below what one event may write.
+#[test]
+fn a_database_of_1_gib_takes_no_more_and_still_reads_and_deletes() {
+    const ROW: u64 = 15 * MIB;
+    let node = Node::probe().flag("--sql-cpu-budget-ms", "30000").start();
+    let actor = node.actor("probe/a");
+    actor.exec("CREATE TABLE t (id INTEGER PRIMARY KEY, x)");
+    let insert = json!({ "op": "exec", "sql": "INSERT INTO t (x) VALUES (zeroblob(15 << 20))" });
+    let error = (0..6).find_map(|_| {
+        let results = actor.steps(json!(vec![insert.clone(); 16]));
+        results.into_iter().map(|result| result["error"].clone()).find(|error| !error.is_null())
+    });
+    let error = error.expect("the database took 1,440 MiB");
+    assert_eq!(error["case"], "quota-exceeded", "{error}");
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("1024 MiB")), "{error}");
+
+    let found = actor.query("SELECT count(*), sum(length(x)) FROM t");
+    let (rows, bytes) = (found[0][0].as_u64(), found[0][1].as_u64());
+    assert_eq!(bytes, rows.map(|rows| rows * ROW), "whole rows");
+    let bytes = bytes.expect("a number of bytes");
+    assert!((1024 * MIB - ROW - 2 * MIB..1024 * MIB).contains(&bytes), "{bytes}");
+    let on_disk = std::fs::metadata(&node.databases()[0]).expect("the actor's file").len();
+    assert!(on_disk <= 1024 * MIB, "{on_disk} bytes");
+
+    // Small writes may find room in pages that are there; a large one finds none, in any event.
+    let again = actor.one("exec", "INSERT INTO t (x) VALUES (zeroblob(15 << 20))");
+    assert_eq!(again["error"]["case"], "quota-exceeded", "{again}");
+    assert_eq!(actor.exec("DELETE FROM t WHERE id <= 2"), 2);
+    assert_eq!(actor.exec("INSERT INTO t (x) VALUES (zeroblob(15 << 20))"), 1);
+    assert_eq!(
+        actor.steps(json!([{ "op": "delete-self-durable" }]))[0],
+        json!({ "deleted": true })
+    );
+    actor.exec("CREATE TABLE t (x)");
+    assert_eq!(actor.query("SELECT count(*) FROM t"), json!([[0]]));
+}
+
+#[test]
+fn with_every_place_busy_a_call_is_refused_and_runs_once_one_is_free() {
+    let node = Node::probe().flag("--max-instances", "2").start();
+    let mut busy = node.busy("probe/busy", 2500);
+    let caller = node.actor("probe/caller");
+    let call = |path: &str| caller.get(&format!("/call?target=probe/callee&path={path}")).json();
+    let refused = call("/memory");
+    assert_eq!(refused["status"], 503, "{refused}");
+    let header = |name: &str| {
+        let headers = refused["headers"].as_array().expect("a list");
+        headers.iter().find(|header| header[0] == name).map_or(Json::Null, |it| it[1].clone())
+    };
+    assert_eq!(header("x-wasmkeep-reason"), "no-capacity", "{refused}");
+    assert_eq!(header("x-wasmkeep-event"), "not-run", "{refused}");
+    assert_eq!(header("retry-after"), "1", "{refused}");
+    assert_eq!(busy.chunks().expect("a regular end"), DONE);
+    let answered = call("/memory");
+    assert_eq!(answered["status"], 200, "{answered}");
+    assert_eq!(answered["body"], "1", "what was refused did not run");
 }
 
 #[test]

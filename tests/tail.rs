@@ -125,7 +125,7 @@ fn tail_tells_events_calls_alarms_logs_and_who_comes_and_goes() {
     a.post("/alarm?in=0", "").text();
     tail.record("alarm", json!({ "name": "room 1", "attempt": 1, "outcome": "answered" }));
     node.actor("probe/badalarm").post("/alarm?in=0", "").text();
-    let failed = json!({ "attempt": 2, "outcome": "failed", "reason": "no-response" });
+    let failed = json!({ "attempt": 2, "outcome": "failed", "reason": "handler-failed" });
     tail.record("alarm", failed);
 
     a.get("/log?text=hello-log").text();

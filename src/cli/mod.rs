@@ -22,7 +22,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve components as actors
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     /// Serve an example that is built in: a counter, to try things with
     Demo(demo::Args),
     /// List, show, query and export the actors of one node
@@ -34,7 +34,7 @@ enum Command {
 impl Cli {
     pub fn run(self) -> Result<()> {
         match self.command {
-            Command::Serve(args) => serve::run(args),
+            Command::Serve(args) => serve::run(*args),
             Command::Demo(args) => demo::run(args),
             Command::Actor(args) => actor::run(args),
             Command::Tail(args) => tail::run(args),

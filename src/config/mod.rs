@@ -1,13 +1,15 @@
 //! Settings: what flags, environment and `wasmkeep.toml` say, resolved into one `ServeConfig`.
 //! A flag wins over the environment, and that over the file.
 
+mod env_file;
 mod file;
 mod resolve;
 
 use std::collections::HashMap;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -16,9 +18,11 @@ use clap::Args;
 use thiserror::Error;
 use wasmkeep_supervisors::access::{self, Access};
 use wasmkeep_supervisors::address::Class;
+use wasmkeep_supervisors::limits::ENV_FILE_BYTES_MAX;
 use wasmkeep_supervisors::values::Values;
 
 use self::file::ConfigFile;
+use crate::host::{AddressRange, OutboundConfig};
 use crate::telemetry::LogFormat;
 
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
@@ -35,6 +39,10 @@ pub struct ServeArgs {
     /// existing:NAME,… or internal; may be repeated
     #[arg(long = "access", value_name = "CLASS=MODE")]
     pub access: Vec<AccessArg>,
+    /// Give the class's actors the values of a file of NAME=value lines; may be repeated, and a
+    /// later file of the same class wins
+    #[arg(long = "env", value_name = "CLASS=FILE")]
+    pub env: Vec<EnvArg>,
     /// Settings file [default: wasmkeep.toml, when there is one]
     #[arg(long, value_name = "FILE", env = "WASMKEEP_CONFIG")]
     pub config: Option<PathBuf>,
@@ -42,6 +50,8 @@ pub struct ServeArgs {
     pub common: CommonArgs,
     #[command(flatten)]
     pub limits: LimitArgs,
+    #[command(flatten)]
+    pub outbound: OutboundArgs,
 }
 
 /// What `serve` and `demo` share.
@@ -83,6 +93,23 @@ pub struct LimitArgs {
     pub shutdown_grace_secs: Option<u64>,
 }
 
+/// What requests of actors may reach beyond public addresses.
+#[derive(Debug, Clone, Default, Args)]
+pub struct OutboundArgs {
+    /// Addresses that actors may reach although they are not public; may be repeated
+    #[arg(long = "allow-outbound", value_name = "CIDR", env = "WASMKEEP_ALLOW_OUTBOUND")]
+    #[arg(value_delimiter = ',')]
+    pub ranges: Vec<AddressRange>,
+    /// A port that actors may reach although it is another protocol's; may be repeated
+    #[arg(long = "allow-outbound-port", value_name = "N", env = "WASMKEEP_ALLOW_OUTBOUND_PORT")]
+    #[arg(value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
+    pub ports: Vec<u16>,
+    /// PEM file of authorities to trust beside the public ones; may be repeated
+    #[arg(long = "outbound-ca", value_name = "FILE", env = "WASMKEEP_OUTBOUND_CA")]
+    #[arg(value_delimiter = ',')]
+    pub ca_files: Vec<PathBuf>,
+}
+
 /// `CLASS=FILE.wasm`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActorArg {
@@ -121,14 +148,38 @@ impl FromStr for AccessArg {
     }
 }
 
+/// `CLASS=FILE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvArg {
+    pub class: Class,
+    pub file: PathBuf,
+}
+
+impl FromStr for EnvArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (class, file) = text.split_once('=').ok_or("it is given as CLASS=FILE")?;
+        if file.is_empty() {
+            return Err("the file after \"=\" is missing".into());
+        }
+        let class = Class::parse(class).map_err(|error| error.to_string())?;
+        Ok(Self { class, file: file.into() })
+    }
+}
+
 /// Everything a node needs to know to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServeConfig {
     pub actors: Vec<ActorArg>,
     /// Of the classes that are not open.
     pub access: HashMap<Class, Access>,
-    /// What `--env` files give each class to read.
+    /// The `--env` files of each class; a later one wins.
+    pub env_files: HashMap<Class, Vec<PathBuf>>,
+    /// What those files give each class to read.
     pub values: HashMap<Class, Values>,
+    /// Those of them that everybody on the machine can read.
+    pub exposed_env_files: Vec<PathBuf>,
     pub listen: SocketAddr,
     pub data_dir: PathBuf,
     pub log_format: LogFormat,
@@ -140,6 +191,7 @@ pub struct ServeConfig {
     pub sql_cpu_budget: Duration,
     pub memory_bytes_max: usize,
     pub shutdown_grace: Duration,
+    pub outbound: OutboundConfig,
 }
 
 #[derive(Debug, Error)]
@@ -156,6 +208,12 @@ pub enum ConfigError {
     NotServed { flag: &'static str, class: String },
     #[error("--{flag} is given twice for the class {class}; give it once")]
     Twice { flag: &'static str, class: String },
+    #[error("the env file {path} cannot be read: {cause}")]
+    EnvFileUnreadable { path: PathBuf, cause: io::Error },
+    #[error("the env file {path} is larger than {ENV_FILE_BYTES_MAX} bytes")]
+    EnvFileTooLarge { path: PathBuf },
+    #[error("the env file {path} is wrong: line {line} {wrong}")]
+    EnvFileWrong { path: PathBuf, line: usize, wrong: env_file::Wrong },
     #[error("--{flag} is {given}; {expected}")]
     OutOfRange { flag: &'static str, given: u64, expected: &'static str },
 }
@@ -174,7 +232,19 @@ pub fn data_dir(given: Option<PathBuf>, config: Option<PathBuf>) -> Result<PathB
 /// Fills in what flags and environment left open: from the settings file, then from the defaults.
 pub fn resolve(args: ServeArgs) -> Result<ServeConfig, ConfigError> {
     let (file, path) = read_file(args.config.clone())?;
-    resolve::merge(args, file, &path)
+    let mut config = resolve::merge(args, file, &path)?;
+    for (class, paths) in &config.env_files {
+        let mut pairs = Vec::new();
+        for path in paths {
+            let (read, exposed) = read_env_file(path)?;
+            pairs.extend(read);
+            if exposed && !config.exposed_env_files.contains(path) {
+                config.exposed_env_files.push(path.clone());
+            }
+        }
+        config.values.insert(class.clone(), pairs.into_iter().collect());
+    }
+    Ok(config)
 }
 
 /// The settings file, empty when none was given and there is none, and where it is.
@@ -186,4 +256,21 @@ fn read_file(given: Option<PathBuf>) -> Result<(ConfigFile, PathBuf), ConfigErro
     let text = fs::read_to_string(&path)
         .map_err(|cause| ConfigError::Unreadable { path: path.clone(), cause })?;
     Ok((file::parse(&text, &path)?, path))
+}
+
+/// The names and values of a file, and whether everybody on the machine can read it.
+fn read_env_file(path: &Path) -> Result<(Vec<(String, String)>, bool), ConfigError> {
+    const READ_BY_OTHERS: u32 = 0o004;
+    let unreadable = |cause| ConfigError::EnvFileUnreadable { path: path.to_owned(), cause };
+    let file = fs::File::open(path).map_err(unreadable)?;
+    let mode = file.metadata().map_err(unreadable)?.mode();
+    let mut bytes = Vec::new();
+    file.take(ENV_FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() > ENV_FILE_BYTES_MAX {
+        return Err(ConfigError::EnvFileTooLarge { path: path.to_owned() });
+    }
+    let pairs = env_file::parse(&bytes).map_err(|env_file::WrongLine { line, wrong }| {
+        ConfigError::EnvFileWrong { path: path.to_owned(), line, wrong }
+    })?;
+    Ok((pairs, mode & READ_BY_OTHERS != 0))
 }

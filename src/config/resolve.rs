@@ -1,6 +1,7 @@
 //! Fills in what flags and environment left open: from the file, then from the defaults.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,10 +9,12 @@ use wasmkeep_supervisors::access::Access;
 use wasmkeep_supervisors::address::Class;
 use wasmkeep_supervisors::limits;
 
-use super::file::ConfigFile;
+use super::file::{ConfigFile, EnvFiles};
 use super::{
-    AccessArg, ActorArg, ConfigError, DEFAULT_DATA_DIR, DEFAULT_LISTEN, ServeArgs, ServeConfig,
+    AccessArg, ActorArg, ConfigError, DEFAULT_DATA_DIR, DEFAULT_LISTEN, EnvArg, ServeArgs,
+    ServeConfig,
 };
+use crate::host::OutboundConfig;
 
 const MIB: u64 = 1024 * 1024;
 const MEMORY_MIB_MAX: u64 = 4096;
@@ -19,7 +22,10 @@ const MEMORY_MIB_MAX: u64 = 4096;
 pub fn merge(args: ServeArgs, file: ConfigFile, path: &Path) -> Result<ServeConfig, ConfigError> {
     let actors = actors(args.actors, file.actors, path)?;
     let access = access(args.access, file.access, path, &actors)?;
+    let env_files = env_files(args.env, file.env, path, &actors)?;
     let (common, limits_given, table) = (args.common, args.limits, file.serve);
+    let outbound = args.outbound;
+    let ports = table.allow_outbound_port.into_iter().map(NonZeroU16::get).collect();
     let milliseconds =
         |flag, given: Option<u64>, filed: Option<u64>, default: Duration| match given.or(filed) {
             Some(0) => {
@@ -51,7 +57,9 @@ pub fn merge(args: ServeArgs, file: ConfigFile, path: &Path) -> Result<ServeConf
     Ok(ServeConfig {
         actors,
         access,
+        env_files,
         values: HashMap::new(),
+        exposed_env_files: Vec::new(),
         listen: common.listen.or(table.listen).unwrap_or_else(default_listen),
         data_dir: common.data_dir.or(table.data_dir).unwrap_or_else(|| DEFAULT_DATA_DIR.into()),
         log_format: common.log_format.or(table.log_format).unwrap_or_default(),
@@ -85,7 +93,16 @@ pub fn merge(args: ServeArgs, file: ConfigFile, path: &Path) -> Result<ServeConf
             table.shutdown_grace_secs,
             limits::SHUTDOWN_GRACE,
         ),
+        outbound: OutboundConfig {
+            ranges: given_or(outbound.ranges, table.allow_outbound),
+            ports: given_or(outbound.ports, ports),
+            ca_files: given_or(outbound.ca_files, table.outbound_ca),
+        },
     })
+}
+
+fn given_or<T>(given: Vec<T>, filed: Vec<T>) -> Vec<T> {
+    if given.is_empty() { filed } else { given }
 }
 
 fn default_listen() -> std::net::SocketAddr {
@@ -95,7 +112,7 @@ fn default_listen() -> std::net::SocketAddr {
 /// The classes of the command line, or else those of the file.
 fn actors(
     given: Vec<ActorArg>,
-    filed: std::collections::BTreeMap<String, PathBuf>,
+    filed: BTreeMap<String, PathBuf>,
     path: &Path,
 ) -> Result<Vec<ActorArg>, ConfigError> {
     let mut actors = given;
@@ -126,7 +143,7 @@ fn actors(
 /// The access modes of the command line, and those of the file for the other classes.
 fn access(
     given: Vec<AccessArg>,
-    filed: std::collections::BTreeMap<String, String>,
+    filed: BTreeMap<String, String>,
     path: &Path,
     actors: &[ActorArg],
 ) -> Result<HashMap<Class, Access>, ConfigError> {
@@ -146,6 +163,30 @@ fn access(
         return Err(ConfigError::NotServed { flag: "access", class: class.to_string() });
     }
     Ok(modes)
+}
+
+/// The env files of the command line, and those of the settings file for the other classes.
+fn env_files(
+    given: Vec<EnvArg>,
+    filed: BTreeMap<String, EnvFiles>,
+    path: &Path,
+    actors: &[ActorArg],
+) -> Result<HashMap<Class, Vec<PathBuf>>, ConfigError> {
+    let mut files: HashMap<Class, Vec<PathBuf>> = HashMap::new();
+    for EnvArg { class, file } in given {
+        files.entry(class).or_default().push(file);
+    }
+    for (class, paths) in filed {
+        let class = Class::parse(&class).map_err(|error| ConfigError::Wrong {
+            path: path.to_owned(),
+            cause: format!("env: {error}"),
+        })?;
+        files.entry(class).or_insert_with(|| paths.into_paths());
+    }
+    if let Some(class) = files.keys().find(|class| !is_served(actors, class)) {
+        return Err(ConfigError::NotServed { flag: "env", class: class.to_string() });
+    }
+    Ok(files)
 }
 
 fn is_served(actors: &[ActorArg], class: &Class) -> bool {
@@ -173,6 +214,40 @@ mod tests {
     }
 
     #[test]
+    fn what_is_opened_for_outbound_requests_comes_whole_from_one_place() {
+        let filed = "[actors]\na = \"a.wasm\"\n[serve]\nallow-outbound = [\"10.1.0.0/16\"]\n\
+                     allow-outbound-port = [587, 25]\noutbound-ca = [\"ca.pem\"]\n";
+        let filed = || super::super::file::parse(filed, Path::new("etc/wasmkeep.toml"));
+        let merged = |args| {
+            let config = merge(args, filed().expect("a good file"), Path::new("f"));
+            config.expect("resolves").outbound
+        };
+        let outbound = merged(ServeArgs::default());
+        assert_eq!(outbound.ranges, ["10.1.0.0/16".parse().expect("a range")]);
+        assert_eq!(outbound.ports, [587, 25]);
+        assert_eq!(outbound.ca_files, [Path::new("etc/ca.pem")]);
+
+        let mut args = ServeArgs::default();
+        args.outbound.ranges = vec!["fd00::/8".parse().expect("a range")];
+        let outbound = merged(args.clone());
+        assert_eq!(outbound.ranges, args.outbound.ranges);
+        assert_eq!(outbound.ports, [587, 25]);
+    }
+
+    #[test]
+    fn env_files_of_a_flag_replace_those_of_the_file_for_their_class() {
+        let filed = "[actors]\na = \"a.wasm\"\nb = \"b.wasm\"\n\
+                     [env]\na = \"filed.env\"\nb = [\"one.env\", \"/etc/two.env\"]\n";
+        let filed = super::super::file::parse(filed, Path::new("/home/wasmkeep.toml"));
+        let env = ["a=flag1.env", "a=flag2.env"].map(|arg| arg.parse().expect("CLASS=FILE"));
+        let args = ServeArgs { env: env.to_vec(), ..ServeArgs::default() };
+        let config = merge(args, filed.expect("a good file"), Path::new("f")).expect("resolves");
+        let files = |class: &str| config.env_files[class].clone();
+        assert_eq!(files("a"), [Path::new("flag1.env"), Path::new("flag2.env")]);
+        assert_eq!(files("b"), [Path::new("/home/one.env"), Path::new("/etc/two.env")]);
+    }
+
+    #[test]
     fn wrong_settings_are_named() {
         let wrong = |text: &str| {
             let error = merge(ServeArgs::default(), file(text), Path::new("f")).expect_err("wrong");
@@ -182,6 +257,8 @@ mod tests {
         assert!(wrong("[actors]\nBad = \"x\"").contains("\"Bad\""));
         assert!(wrong("[actors]\na = \"x\"\n[serve]\nmemory-mb = 0").contains("--memory-mb"));
         assert!(wrong("[actors]\na = \"x\"\n[serve]\ncpu-budget-ms = 0").contains("--cpu-budget"));
+        let unserved = wrong("[actors]\na = \"x\"\n[env]\nb = \"b.env\"");
+        assert!(unserved.contains("--env") && unserved.contains("class b"), "{unserved}");
         assert!(toml::from_str::<ConfigFile>("[serve]\nlisten-on = 1").is_err());
     }
 }

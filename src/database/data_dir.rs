@@ -24,6 +24,7 @@ use thiserror::Error;
 
 use super::catalogue::LongNames;
 use super::index::Index;
+use super::index_rebuild::open_or_rebuild;
 use super::memory;
 
 const FORMAT: &str = "wasmkeep data ";
@@ -57,8 +58,8 @@ pub enum DataDirError {
     #[error("{path} is no data directory of wasmkeep: its file \"format\" holds {found:?}")]
     Foreign { path: PathBuf, found: String },
     #[error(
-        "the index {path} is unusable: {cause}. Without it, actors that never used storage \
-             are taken for new; move it away to accept that"
+        "the index {path} is unusable: {cause}. Move it away to have it made anew from the \
+         databases, which opens them all once; actors that never used storage are taken for new then"
     )]
     Index { path: PathBuf, cause: String },
     #[error("{operation} {path}: {source}")]
@@ -130,8 +131,8 @@ impl DataDir {
         let state = path.join("state");
         let state = state.canonicalize().map_err(at("open", &state))?;
         let index = path.join("index.db");
-        let index =
-            Index::open(&index).map_err(|cause| DataDirError::Index { path: index, cause })?;
+        let index = open_or_rebuild(&index, &state)
+            .map_err(|cause| DataDirError::Index { path: index, cause })?;
         sync_directory(&path).map_err(at("sync", &path))?;
         if let Some(parent) = path.parent() {
             sync_directory(parent).map_err(at("sync", parent))?;

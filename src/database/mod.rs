@@ -23,6 +23,8 @@ mod functions;
 mod hooks;
 mod index;
 mod index_lists;
+mod index_rebuild;
+mod index_trust;
 mod inspect;
 mod memory;
 mod meta;

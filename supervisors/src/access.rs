@@ -80,6 +80,8 @@ impl fmt::Display for Access {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::address::{Address, Class, Tenant};
     use crate::event::CallChain;
@@ -122,6 +124,17 @@ mod tests {
         }
         for wrong in ["", "Open", "closed", "existing:", "existing:a,,b", "internal:a", "open:"] {
             assert!(wrong.parse::<Access>().is_err(), "{wrong:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_mode_or_refused(
+            text in prop_oneof![".{0,40}", "(open|existing|internal)?:?([a-z,%é /.]|%2c|%2F|%25){0,12}"],
+        ) {
+            if let Ok(mode) = text.parse::<Access>() {
+                prop_assert_eq!(mode.to_string().parse::<Access>(), Ok(mode));
+            }
         }
     }
 }

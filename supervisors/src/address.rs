@@ -290,6 +290,9 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -375,5 +378,70 @@ mod tests {
         assert_ne!(long("a").stem(), long("b").stem());
         assert_eq!(long("a").stem().len(), 128 + 1 + 64);
         assert_eq!(ActorName::parse(&"x".repeat(100)).expect("legal").stem().len(), 200);
+    }
+
+    prop_compose! {
+        fn a_name()(text in "\\PC{1,64}|[ -~]{1,20}|[./%?#a]{1,5}|é{1,128}") -> String {
+            text.replace('/', ":")
+        }
+    }
+
+    /// A client may write any byte of a name as an escape, in either case.
+    fn spelled(name: &str, how: &[u8]) -> String {
+        let bytes = name.bytes().zip(how.iter().cycle());
+        let written = bytes.map(|(byte, how)| {
+            let reserved = matches!(byte, b'%' | b'/' | b'?') || !byte.is_ascii();
+            match how % 3 {
+                0 if !reserved => char::from(byte).to_string(),
+                1 => format!("%{byte:02x}"),
+                _ => format!("%{byte:02X}"),
+            }
+        });
+        written.collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_is_read_back_however_it_is_spelled(name in a_name(), how in vec(any::<u8>(), 1..32)) {
+            let Ok(name) = ActorName::parse(&name) else { return Ok(()) };
+            let encoded = name.percent_encoded();
+            prop_assert_eq!(ActorName::from_url_segment(&encoded), Ok(name.clone()));
+            let spelled = spelled(name.as_str(), &how);
+            prop_assert_eq!(ActorName::from_url_segment(&spelled), Ok(name.clone()), "{}", spelled);
+            let target = Target::parse(&format!("chat/{spelled}/rest?q"));
+            prop_assert_eq!(target.map(|target| (target.name, target.path)), Ok((name.clone(), "/rest?q".into())));
+            prop_assert!(name.stem().len() + ".db-wal".len() <= 255);
+        }
+
+        #[test]
+        fn any_text_is_a_target_or_refused(
+            text in prop_oneof![
+                ".{0,60}",
+                "[a-z]{1,3}/([a-z%./?#+é]|%[0-9a-fA-F]{2}|%2f|%2e|%25){0,12}(/.{0,8})?(\\?.{0,8})?",
+            ],
+        ) {
+            let Ok(target) = Target::parse(&text) else { return Ok(()) };
+            let name = target.name.as_str();
+            prop_assert!(!name.contains('/') && name != "." && name != ".." && !name.is_empty());
+            prop_assert!(!name.chars().any(char::is_control) && name.len() <= NAME_BYTES_MAX);
+            prop_assert!(target.path.starts_with('/'));
+            prop_assert!(text.ends_with(&target.path) || target.path == "/" || target.path.starts_with("/?"));
+            let again = format!("{}/{}{}", target.class, target.name.percent_encoded(), target.path);
+            prop_assert_eq!(Target::parse(&again), Ok(target));
+        }
+
+        #[test]
+        fn two_names_have_two_stems_and_two_addresses(one in a_name(), other in a_name()) {
+            let names = (ActorName::parse(&one), ActorName::parse(&other));
+            let (Ok(one), Ok(other)) = names else { return Ok(()) };
+            prop_assert_eq!(one == other, one.stem() == other.stem());
+            prop_assert_eq!(one == other, one.percent_encoded() == other.percent_encoded());
+            let address = |name: &ActorName| Address {
+                tenant: Tenant::default_tenant(),
+                class: Class::parse("chat").expect("a legal class"),
+                name: name.clone(),
+            };
+            prop_assert_eq!(address(&one).to_string().split('/').count(), 3);
+        }
     }
 }

@@ -53,6 +53,7 @@ pub struct Setup {
     variables: Vec<(String, String)>,
     descriptors_max: Option<u64>,
     errors_are_fine: bool,
+    home: Option<PathBuf>,
 }
 
 impl Setup {
@@ -62,6 +63,7 @@ impl Setup {
             variables: Vec::new(),
             descriptors_max: None,
             errors_are_fine: false,
+            home: None,
         }
     }
 
@@ -93,19 +95,27 @@ impl Setup {
         self
     }
 
+    /// Keeps the node's data in this folder instead of one of its own.
+    pub fn home(mut self, folder: PathBuf) -> Self {
+        self.home = Some(folder);
+        self
+    }
+
     /// Starts the node in a directory of its own, and returns once it is ready.
     pub fn start(self) -> Node {
-        let home = tempfile::tempdir().expect("make a directory for the node");
-        let running = Running::start(&self, home.path());
-        Node { setup: self, home, running }
+        let own = tempfile::tempdir().expect("make a directory for the node");
+        let home = self.home.clone().unwrap_or_else(|| own.path().to_owned());
+        let running = Running::start(&self, &home);
+        Node { setup: self, home, running, _own: own }
     }
 }
 
 /// A server process with a data directory of its own, killed when it goes out of scope.
 pub struct Node {
     setup: Setup,
-    home: TempDir,
+    home: PathBuf,
     running: Running,
+    _own: TempDir,
 }
 
 impl Node {
@@ -161,7 +171,7 @@ impl Node {
     }
 
     pub fn data_dir(&self) -> PathBuf {
-        data_dir(self.home.path())
+        data_dir(&self.home)
     }
 
     /// The actors' database files.
@@ -183,6 +193,12 @@ impl Node {
 
     pub fn log(&self) -> String {
         self.running.log()
+    }
+
+    /// Waits until a guest has logged that.
+    #[track_caller]
+    pub fn logged(&self, text: &str) {
+        eventually(&format!("the log says {text:?}"), || self.log().contains(text));
     }
 
     /// The next line on standard output after `listening on …`; none when there is no other.
@@ -210,10 +226,24 @@ impl Node {
 
     /// Memory the process holds now.
     pub fn resident_kib(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    pub fn threads(&self) -> u64 {
+        self.status("Threads:")
+    }
+
+    fn status(&self, field: &str) -> u64 {
         let path = format!("/proc/{}/status", self.pid());
         let status = fs::read_to_string(path).expect("read the status of the node's process");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a VmRSS line");
-        line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number of KiB")
+        let line = status.lines().find(|line| line.starts_with(field)).expect("such a field");
+        line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).expect("a number")
+    }
+
+    /// Files and sockets the process has open.
+    pub fn descriptors(&self) -> usize {
+        let open = fs::read_dir(format!("/proc/{}/fd", self.pid()));
+        open.expect("read what the node's process has open").count()
     }
 
     pub fn terminate(&self) {
@@ -242,7 +272,13 @@ impl Node {
 
     /// Starts a stopped node on the same data.
     pub fn start_again(&mut self) {
-        self.running = Running::start(&self.setup, self.home.path());
+        self.running = Running::start(&self.setup, &self.home);
+    }
+
+    /// Starts a stopped node on the same data, with other flags.
+    pub fn start_again_as(&mut self, setup: Setup) {
+        self.setup = setup;
+        self.start_again();
     }
 
     #[track_caller]

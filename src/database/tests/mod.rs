@@ -19,6 +19,7 @@ mod durability;
 mod files;
 mod functions;
 mod inspect;
+mod random_sql;
 mod sandbox;
 mod settings;
 mod statements;

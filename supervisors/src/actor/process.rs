@@ -405,7 +405,7 @@ impl Drop for ClosesUnlessDone {
 
 fn refusal(fault: &GuestFault) -> Refusal {
     match fault {
-        GuestFault::Refused(text) => Refusal::ran(Reason::NoResponse).with_detail(text.clone()),
+        GuestFault::Refused(text) => Refusal::ran(Reason::HandlerFailed).with_detail(text.clone()),
         GuestFault::NoResponse => Refusal::ran(Reason::NoResponse),
         GuestFault::Trapped(cause) => {
             Refusal::ran(Reason::Trapped).with_detail(format!("the actor's code trapped: {cause}"))

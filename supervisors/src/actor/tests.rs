@@ -87,7 +87,7 @@ async fn each_fault_has_its_reason_and_most_cost_the_instance() {
     let actor = Actor::start().await;
     for (script, reason, keeps) in [
         ("/exec BEGIN;exec a;silent", Reason::NoResponse, true),
-        ("/exec BEGIN;exec a;refuse", Reason::NoResponse, true),
+        ("/exec BEGIN;exec a;refuse", Reason::HandlerFailed, true),
         ("/exec BEGIN;exec a;trap", Reason::Trapped, false),
         ("/exec BEGIN;exec a;spend", Reason::CpuExceeded, false),
         ("/exec BEGIN;exec a;wait", Reason::WallExceeded, false),

@@ -41,6 +41,10 @@ impl Deliver for Dispatcher {
     ) -> Pin<Box<dyn Future<Output = Result<Reply, Refusal>> + Send + '_>> {
         Box::pin(Dispatcher::deliver(self, event, answer))
     }
+
+    fn is_busy(&self, address: &Address) -> bool {
+        self.residents.find(address).is_some_and(|mailbox| mailbox.shared.gate.is_busy())
+    }
 }
 
 impl Dispatcher {

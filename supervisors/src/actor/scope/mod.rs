@@ -5,6 +5,8 @@ mod alarms;
 mod calls;
 mod inspect;
 mod log;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -43,8 +45,8 @@ struct State {
     delete: Delete,
     /// The database failed in this event: it must be closed and opened anew.
     given_up: bool,
-    /// Who wait for what the present event calls: its callers, and this actor.
-    chain: CallChain,
+    /// Who sent the present event.
+    caller: Caller,
     /// An alarm is firing: the guest's calls concern the one after it.
     firing: bool,
     /// Which attempt of `on-alarm` runs; 0 in other handlers.
@@ -125,7 +127,7 @@ impl ActorScope {
             deadline: now,
             delete: Delete::NotAsked,
             given_up: false,
-            chain: CallChain::below(&Caller::Outside, &address),
+            caller: Caller::Outside,
             firing: false,
             attempt: 0,
             alarm_changed: false,
@@ -143,7 +145,7 @@ impl ActorScope {
         state.firing = false;
         state.attempt = 0;
         state.alarm_changed = false;
-        state.chain = CallChain::below(caller, &self.address);
+        state.caller = caller.clone();
         if let Some(database) = &mut state.database {
             database.begin_event(deadline);
         }
@@ -165,7 +167,7 @@ impl ActorScope {
         match state.delete {
             Delete::Done => return EndOfEvent::Deleted,
             Delete::AtTheEnd | Delete::Failed => {
-                if let Err(fault) = self.delete_now(&mut state) {
+                if let Err(fault) = self.delete_now(&mut state, "self") {
                     tracing::error!(actor = %self.address, error = %fault, "delete failed");
                     return EndOfEvent::GivenUp;
                 }
@@ -326,14 +328,17 @@ impl ActorScope {
     }
 
     /// The one routine behind every delete: nothing of the actor stays on this node.
-    fn delete_now(&self, state: &mut State) -> Result<(), StorageFault> {
+    fn delete_now(&self, state: &mut State, how: &str) -> Result<(), StorageFault> {
         state.forget_database();
         state.given_up = false;
         state.alarm_changed = false;
-        self.databases.remove(&self.address)
+        let removed = self.databases.remove(&self.address);
+        self.metrics.deleted(how, removed.is_ok());
+        removed
     }
 
     fn write_durably(&self, sql: &str, params: Vec<SqlValue>) -> Result<u64, SqlError> {
+        let started = Instant::now();
         let mut state = self.lock();
         let changed =
             self.with_open(&mut state, |database| database.exec_before_sync(sql, params))?;
@@ -349,6 +354,7 @@ impl ActorScope {
                 SqlError::Internal("the write could not be made durable".into())
             })
         })?;
+        self.metrics.durable_write_seconds.observe(started.elapsed().as_secs_f64());
         Ok(changed)
     }
 
@@ -358,7 +364,7 @@ impl ActorScope {
         Outgoing {
             ports: Arc::clone(&self.ports),
             tenant: self.address.tenant.clone(),
-            chain: state.chain.clone(),
+            chain: CallChain::below(&state.caller, &self.address),
             deadline: state.deadline - calls::reserve(self.wall_budget),
         }
     }
@@ -405,7 +411,7 @@ impl EventScope for ActorScope {
                     .into(),
             ))
         } else {
-            match self.delete_now(&mut state) {
+            match self.delete_now(&mut state, "self_durable") {
                 Ok(()) => {
                     state.delete = Delete::Done;
                     Ok(())
