@@ -1,13 +1,13 @@
 //! What operators read: lists, statements that change nothing, plain copies.
 
-use wasmkeep_supervisors::ports::{Catalogue, Databases, KnownName, Meta};
+use wasmkeep_supervisors::ports::{Catalogue, Databases, KnownName, Left, Meta};
 use wasmkeep_supervisors::time::Timestamp;
 
 use super::*;
 
 fn inspected(node: &Node, name: &str) -> LocalDatabase {
     let mut database = node.open(name);
-    database.begin_inspection(in_30_s());
+    database.begin_inspection(in_30_s(), Left::default());
     database
 }
 
@@ -30,10 +30,10 @@ fn an_operators_statement_runs_past_the_cpu_of_an_event_and_not_past_its_deadlin
                  SELECT count(*) FROM c";
     let mut database = node.open("a");
     assert!(is_quota(&database.query(count, vec![]).expect_err("past the budget")));
-    database.begin_inspection(in_30_s());
+    database.begin_inspection(in_30_s(), Left::default());
     let counted = database.query_read_only(count, vec![], 1).expect("no bound on CPU");
     assert_eq!(counted.set.rows, [[SqlValue::Integer(500_000)]]);
-    database.begin_inspection(Instant::now() + Duration::from_millis(20));
+    database.begin_inspection(Instant::now() + Duration::from_millis(20), Left::default());
     let endless = count.replace("500000", "50000000000");
     assert!(is_quota(&database.query_read_only(&endless, vec![], 1).expect_err("too late")));
     database.begin_event(in_30_s());
@@ -78,6 +78,11 @@ fn a_list_opens_only_files_whose_names_are_too_long_and_nobody_has_open() {
     assert_eq!(meta.as_deref(), Some("c"));
     drop(open);
     assert_eq!(names(&node), expected);
+    // Nothing in this one says whose it is yet. While it is open that is known without a look.
+    let unnamed = node.open(&long("u"));
+    assert!(names(&node).contains(&long("u")));
+    drop(unnamed);
+    assert!(names(&node).iter().any(|name| name.starts_with("stem 7575")));
     let Address { tenant, class, .. } = address("a");
     assert_eq!(node.databases.classes(&tenant), Ok(vec![class.clone()]));
     let known = node.databases.actors(&tenant, &class).expect("a list");
