@@ -108,6 +108,19 @@ impl DataDir {
         &self.index
     }
 
+    pub(super) fn doubt(&self, database: &Path) {
+        self.entries.known().doubted.insert(database.to_owned());
+    }
+
+    pub(super) fn is_doubted(&self, database: &Path) -> bool {
+        self.entries.known().doubted.contains(database)
+    }
+
+    /// All of it was written anew, or removed.
+    pub(super) fn trust(&self, database: &Path) {
+        self.entries.known().doubted.remove(database);
+    }
+
     /// Makes the entry of `file` in its directory durable, and that directory's in its parent, up
     /// to the directory of all databases.
     pub(super) fn sync_entry(&self, file: &Path) -> Result<(), String> {
@@ -131,6 +144,9 @@ struct Known {
     durable: HashSet<PathBuf>,
     /// Directories whose fsync failed. Another would say nothing.
     failed: HashMap<PathBuf, String>,
+    /// Databases with a file whose fsync failed. The kernel shows what was written to it, has
+    /// perhaps not put it on disk, and would not say so at another fsync.
+    doubted: HashSet<PathBuf>,
 }
 
 impl Entries {
@@ -155,7 +171,7 @@ impl Entries {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        // Two independent sets: whole after a panic anywhere.
+        // Independent sets: whole after a panic anywhere.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
