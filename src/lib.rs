@@ -1,13 +1,15 @@
 //! The shells of WasmKeep and its commands.
 //!
 //! Modules are listed lowest first, and each uses only those above it. The shells (`database`,
-//! `host`, `edge`) know the crates `supervisors` and `wit`, and never one another.
+//! `host`, `admin`, `edge`) know the crates `supervisors` and `wit`, and never one another.
 
 pub mod telemetry;
 
 pub mod database;
 
 pub mod host;
+
+pub mod admin;
 
 pub mod edge;
 

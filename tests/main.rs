@@ -1,15 +1,25 @@
 //! Black-box tests: they drive the real executable with the guests of `WASMKEEP_COMPONENTS`
 //! (`target/components`; `cargo xtask guests` makes them) and link nothing of this package.
 
+mod access;
+mod alarm_faults;
+mod alarm_restarts;
+mod alarms;
+mod calls;
 mod cli;
+mod deletes;
 mod durability;
 mod env;
 mod events;
+mod framing;
 mod fuzz;
 mod life_cycle;
 mod limits;
 mod metrics;
+mod operator;
+mod outbound;
 mod requests;
 mod robustness;
 mod storage;
 mod support;
+mod tail;

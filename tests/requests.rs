@@ -447,7 +447,6 @@ fn a_client_that_waits_for_100_continue_is_told_to_send() {
 }
 
 #[test]
-#[ignore = "the server sends 100 at once, and its answer waits for the body"]
 fn a_client_that_waits_for_100_continue_in_vain_gets_the_final_answer() {
     let node = Node::probe().start();
     let mut client = node.raw();
@@ -460,7 +459,6 @@ fn a_client_that_waits_for_100_continue_in_vain_gets_the_final_answer() {
 }
 
 #[test]
-#[ignore = "the server sends chunks to clients of HTTP/1.0"]
 fn a_client_of_http_1_0_gets_no_chunks() {
     let node = Node::probe().start();
     let mut client = node.raw();
@@ -471,7 +469,6 @@ fn a_client_of_http_1_0_gets_no_chunks() {
 }
 
 #[test]
-#[ignore = "what the HTTP parser refuses is answered without a reason"]
 fn a_request_that_is_no_http_is_refused_with_its_reason() {
     let node = Node::probe().start();
     for request in [

@@ -1,8 +1,7 @@
 //! The bindings `wit-bindgen` makes of the contract (`wit/*.wit`), as they come.
 //!
-//! For what the rest of this crate does not cover, such as outbound HTTP through
-//! `wasi::http::outgoing_handler`. They follow the generator: a minor version of this crate may
-//! change their shape.
+//! For what the rest of this crate does not cover, such as trailers. They follow the generator: a
+//! minor version of this crate may change their shape.
 
 #![allow(missing_docs)]
 

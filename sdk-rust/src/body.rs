@@ -1,15 +1,17 @@
 use std::io;
 
 use crate::bindings::wasi::http::types::{
-    self as wasi, IncomingBody, OutgoingBody, OutgoingResponse,
+    self as wasi, IncomingBody, IncomingResponse, OutgoingBody,
 };
-use crate::bindings::wasi::io::poll::Pollable;
+use crate::bindings::wasi::io::poll::{Pollable, poll};
 use crate::bindings::wasi::io::streams::{InputStream, OutputStream, StreamError};
+use crate::outbound::{OutboundError, Upload};
 
 /// What one read asks the host for.
 const READ_BYTES: u64 = 64 * 1024;
 
-/// The body of a request, read piece by piece as the client sends it: an [`io::Read`].
+/// The body of a request, or of the [answer](crate::outbound::Answer) to one this actor sent, read
+/// piece by piece as it arrives: an [`io::Read`].
 ///
 /// ```no_run
 /// # use wasmkeep_sdk::{Request, Response, Result};
@@ -32,6 +34,9 @@ pub struct Body {
     read: usize,
     /// None once the body has ended. The stream goes first: it is a child of the body.
     source: Option<(InputStream, IncomingBody)>,
+    /// Of an answer that came before the request was sent whole: the rest of the request.
+    upload: Option<Upload>,
+    is_answer: bool,
 }
 
 /// Why a body could not be read.
@@ -42,6 +47,9 @@ pub(crate) enum BodyError {
     /// With the host's words, which are for the log.
     #[error("the request body could not be read: {0}")]
     Failed(String),
+    /// The body of an answer from outside.
+    #[error(transparent)]
+    Answer(OutboundError),
 }
 
 impl BodyError {
@@ -49,6 +57,7 @@ impl BodyError {
         match self {
             BodyError::TooLarge => 413,
             BodyError::Failed(_) => 400,
+            BodyError::Answer(_) => 500,
         }
     }
 
@@ -57,14 +66,16 @@ impl BodyError {
         match self {
             BodyError::TooLarge => "the request body is larger than 16 MiB",
             BodyError::Failed(_) => "the request body could not be read",
+            BodyError::Answer(_) => "internal error",
         }
     }
 
-    fn from_stream(error: &StreamError) -> Self {
+    fn from_stream(error: &StreamError, is_answer: bool) -> Self {
         let StreamError::LastOperationFailed(error) = error else {
             return BodyError::Failed("it has ended".to_owned());
         };
         match wasi::http_error_code(error) {
+            Some(code) if is_answer => BodyError::Answer(OutboundError::Failed(code)),
             Some(wasi::ErrorCode::HttpRequestBodySize(_)) => BodyError::TooLarge,
             _ => BodyError::Failed(error.to_debug_string()),
         }
@@ -74,12 +85,18 @@ impl BodyError {
 impl Body {
     /// The body of a request that had none, or whose body was taken before.
     pub(crate) fn ended() -> Self {
-        Body { piece: Vec::new(), read: 0, source: None }
+        Body { piece: Vec::new(), read: 0, source: None, upload: None, is_answer: false }
     }
 
     pub(crate) fn receive(incoming: &wasi::IncomingRequest) -> Self {
         let source = incoming.consume().and_then(|body| Ok((body.stream()?, body)));
         Body { source: source.ok(), ..Body::ended() }
+    }
+
+    /// The body of an answer, with what is left to send of the request.
+    pub(crate) fn of_answer(answer: &IncomingResponse, upload: Option<Upload>) -> Self {
+        let source = answer.consume().and_then(|body| Ok((body.stream()?, body)));
+        Body { source: source.ok(), upload, is_answer: true, ..Body::ended() }
     }
 
     /// The next piece, as soon as there is one; `None` at the end. At most 64 KiB.
@@ -105,18 +122,23 @@ impl Body {
             return Ok(Some(rest));
         }
         while let Some((stream, _)) = &self.source {
-            match stream.blocking_read(READ_BYTES) {
+            match read_beside(stream, &mut self.upload) {
                 // A host may wake the reader with nothing to read.
                 Ok(piece) if piece.is_empty() => {}
                 Ok(piece) => return Ok(Some(piece)),
-                Err(StreamError::Closed) => self.source = None,
+                Err(StreamError::Closed) => self.close(),
                 Err(error) => {
-                    self.source = None;
-                    return Err(BodyError::from_stream(&error));
+                    self.close();
+                    return Err(BodyError::from_stream(&error, self.is_answer));
                 }
             }
         }
         Ok(None)
+    }
+
+    fn close(&mut self) {
+        self.source = None;
+        self.upload = None;
     }
 
     pub(crate) fn read_all(&mut self) -> Result<Vec<u8>, BodyError> {
@@ -126,6 +148,18 @@ impl Body {
         }
         Ok(all)
     }
+}
+
+/// Waits for the next piece, and sends meanwhile what there is to send.
+fn read_beside(stream: &InputStream, upload: &mut Option<Upload>) -> Result<Vec<u8>, StreamError> {
+    if upload.as_mut().is_some_and(Upload::go_on) {
+        *upload = None;
+    }
+    let Some(sending) = upload.as_ref().and_then(Upload::subscribe) else {
+        return stream.blocking_read(READ_BYTES);
+    };
+    poll(&[&stream.subscribe(), &sending]);
+    stream.read(READ_BYTES)
 }
 
 impl io::Read for Body {
@@ -146,7 +180,8 @@ impl io::Read for Body {
 }
 
 /// Where a streamed response writes its body: an [`io::Write`]. See
-/// [`Response::stream`](crate::Response::stream).
+/// [`Response::stream`](crate::Response::stream); and
+/// [`Fetch::send_stream`](crate::outbound::Fetch::send_stream), where the other side is a server.
 ///
 /// What is written goes to the client as it is, piece by piece; a slow client makes `write` wait.
 /// Once the client has left, every write fails with [`io::ErrorKind::BrokenPipe`]: let `?` end the
@@ -160,9 +195,9 @@ pub struct BodyWriter {
 }
 
 impl BodyWriter {
-    /// The writer of a response whose body was not taken before, and what ends that body.
-    pub(crate) fn of(response: &OutgoingResponse) -> Option<(Self, OutgoingBody)> {
-        let body = response.body().ok()?;
+    /// The writer of a body that was not taken before, and what ends that body.
+    pub(crate) fn of(body: Result<OutgoingBody, ()>) -> Option<(Self, OutgoingBody)> {
+        let body = body.ok()?;
         let writer = BodyWriter { ready: None, stream: body.write().ok()?, client_left: false };
         Some((writer, body))
     }

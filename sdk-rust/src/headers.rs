@@ -1,5 +1,7 @@
 use std::fmt;
 
+use crate::bindings::wasi::http::types::{Fields, HeaderError};
+
 /// The header fields of a request or a response, in order. Names compare without regard to case.
 ///
 /// ```
@@ -53,8 +55,19 @@ impl Headers {
         self.0.retain(|(have, _)| !have.eq_ignore_ascii_case(name));
     }
 
-    pub(crate) fn as_fields(&self) -> &[(String, Vec<u8>)] {
-        &self.0
+    /// The fields as the host takes them, or which it does not take and why.
+    pub(crate) fn to_host(&self) -> Result<Fields, String> {
+        Fields::from_list(&self.0).map_err(|error| {
+            let refused =
+                |(name, value): &&(String, Vec<u8>)| Fields::new().append(name, value).is_err();
+            let name = self.0.iter().find(refused).map_or("?", |(name, _)| name);
+            let why = match error {
+                HeaderError::InvalidSyntax => "its name or value is not valid",
+                HeaderError::Forbidden => "it is the host's to set",
+                HeaderError::Immutable => "the headers cannot be changed",
+            };
+            format!("header {name:?}: {why}")
+        })
     }
 
     pub(crate) fn into_fields(self) -> Vec<(String, Vec<u8>)> {

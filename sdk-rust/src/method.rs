@@ -72,3 +72,20 @@ impl From<wasi::Method> for Method {
         }
     }
 }
+
+impl From<Method> for wasi::Method {
+    fn from(method: Method) -> Self {
+        match method {
+            Method::Get => wasi::Method::Get,
+            Method::Head => wasi::Method::Head,
+            Method::Post => wasi::Method::Post,
+            Method::Put => wasi::Method::Put,
+            Method::Patch => wasi::Method::Patch,
+            Method::Delete => wasi::Method::Delete,
+            Method::Options => wasi::Method::Options,
+            Method::Trace => wasi::Method::Trace,
+            Method::Connect => wasi::Method::Connect,
+            Method::Other(name) => wasi::Method::Other(name),
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use serde::Serialize;
 
 use crate::bindings::wasi::http::types::{
-    ErrorCode, Fields, HeaderError, OutgoingBody, OutgoingResponse, ResponseOutparam,
+    ErrorCode, Fields, OutgoingBody, OutgoingResponse, ResponseOutparam,
 };
 use crate::body::BodyWriter;
 use crate::request::Head;
@@ -214,7 +214,7 @@ pub(crate) fn send(result: Result<Response>, request: &Head, to: ResponseOutpara
         return ResponseOutparam::set(to, Err(ErrorCode::InternalError(None)));
     };
     let writer = match content {
-        Content::Bytes(_) | Content::Stream(_) => BodyWriter::of(&outgoing),
+        Content::Bytes(_) | Content::Stream(_) => BodyWriter::of(outgoing.body()),
         Content::Empty | Content::Failed(_) => None,
     };
     ResponseOutparam::set(to, Ok(outgoing));
@@ -257,7 +257,7 @@ impl Response {
             return Err(no_status(self.status));
         }
         self.settle_length(method);
-        let outgoing = OutgoingResponse::new(fields(self.headers)?);
+        let outgoing = OutgoingResponse::new(fields(&self.headers)?);
         // Every outgoing response starts as a 200.
         if self.status != 200 && outgoing.set_status_code(self.status).is_err() {
             return Err(no_status(self.status));
@@ -289,19 +289,8 @@ fn no_status(status: u16) -> Error {
     Error::internal(format!("{status} is no status of a response"))
 }
 
-fn fields(headers: Headers) -> Result<Fields> {
-    Fields::from_list(headers.as_fields()).map_err(|error| {
-        let refused =
-            |(name, value): &&(String, Vec<u8>)| Fields::new().append(name, value).is_err();
-        let name = headers.as_fields().iter().find(refused);
-        let name = name.map_or("?", |(name, _)| name);
-        let why = match error {
-            HeaderError::InvalidSyntax => "its name or value is not valid",
-            HeaderError::Forbidden => "it is the host's to set",
-            HeaderError::Immutable => "the headers cannot be changed",
-        };
-        Error::internal(format!("response header {name:?}: {why}"))
-    })
+fn fields(headers: &Headers) -> Result<Fields> {
+    headers.to_host().map_err(|why| Error::internal(format!("response {why}")))
 }
 
 #[cfg(test)]

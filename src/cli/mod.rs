@@ -1,7 +1,11 @@
 //! The command line: one file a subcommand, each with its arguments and a `run`.
 
+mod actor;
 mod demo;
+pub mod exit;
 mod serve;
+mod tail;
+mod text;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -9,29 +13,31 @@ use clap::{Parser, Subcommand};
 /// A server for actors: WebAssembly components, one instance per name, each with its own SQLite
 /// database
 #[derive(Debug, Parser)]
-#[command(name = "wasmkeep", version, propagate_version = true, after_help = EXIT_CODES)]
+#[command(name = "wasmkeep", version, propagate_version = true, after_help = exit::HELP)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
-const EXIT_CODES: &str = "\
-The log goes to standard error; WASMKEEP_LOG chooses what is in it (info, warn, debug, …).
-Exit codes: 0 done, 1 failed, 2 wrong usage.";
-
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve components as actors
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     /// Serve an example that is built in: a counter, to try things with
     Demo(demo::Args),
+    /// List, show, query and export the actors of one node
+    Actor(actor::Args),
+    /// Follow what happens on a running node
+    Tail(tail::Args),
 }
 
 impl Cli {
     pub fn run(self) -> Result<()> {
         match self.command {
-            Command::Serve(args) => serve::run(args),
+            Command::Serve(args) => serve::run(*args),
             Command::Demo(args) => demo::run(args),
+            Command::Actor(args) => actor::run(args),
+            Command::Tail(args) => tail::run(args),
         }
     }
 }

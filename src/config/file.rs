@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use super::ConfigError;
+use crate::host::AddressRange;
 use crate::telemetry::LogFormat;
 
 #[derive(Debug, Default, Deserialize)]
@@ -62,6 +64,13 @@ pub struct ServeTable {
     pub sql_cpu_budget_ms: Option<u64>,
     pub memory_mb: Option<u64>,
     pub shutdown_grace_secs: Option<u64>,
+    #[serde(default)]
+    pub allow_outbound: Vec<AddressRange>,
+    #[serde(default)]
+    pub allow_outbound_port: Vec<NonZeroU16>,
+    /// Relative ones are looked for beside the settings file.
+    #[serde(default)]
+    pub outbound_ca: Vec<PathBuf>,
 }
 
 /// Reads the text of the settings file at `path`, which the files it names stand beside.
@@ -70,7 +79,8 @@ pub fn parse(text: &str, path: &Path) -> Result<ConfigFile, ConfigError> {
         .map_err(|error| ConfigError::Wrong { path: path.to_owned(), cause: error.to_string() })?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let env_files = file.env.values_mut().flat_map(EnvFiles::paths_mut);
-    for named in file.actors.values_mut().chain(env_files) {
+    let others = file.serve.outbound_ca.iter_mut().chain(env_files);
+    for named in file.actors.values_mut().chain(others) {
         *named = folder.join(&*named);
     }
     Ok(file)

@@ -22,6 +22,7 @@ use wasmkeep_supervisors::limits::ENV_FILE_BYTES_MAX;
 use wasmkeep_supervisors::values::Values;
 
 use self::file::ConfigFile;
+use crate::host::{AddressRange, OutboundConfig};
 use crate::telemetry::LogFormat;
 
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
@@ -49,6 +50,8 @@ pub struct ServeArgs {
     pub common: CommonArgs,
     #[command(flatten)]
     pub limits: LimitArgs,
+    #[command(flatten)]
+    pub outbound: OutboundArgs,
 }
 
 /// What `serve` and `demo` share.
@@ -88,6 +91,23 @@ pub struct LimitArgs {
     /// Seconds that queued events may still run after a stop is asked for [default: 10]
     #[arg(long, value_name = "SECS", env = "WASMKEEP_SHUTDOWN_GRACE_SECS")]
     pub shutdown_grace_secs: Option<u64>,
+}
+
+/// What requests of actors may reach beyond public addresses.
+#[derive(Debug, Clone, Default, Args)]
+pub struct OutboundArgs {
+    /// Addresses that actors may reach although they are not public; may be repeated
+    #[arg(long = "allow-outbound", value_name = "CIDR", env = "WASMKEEP_ALLOW_OUTBOUND")]
+    #[arg(value_delimiter = ',')]
+    pub ranges: Vec<AddressRange>,
+    /// A port that actors may reach although it is another protocol's; may be repeated
+    #[arg(long = "allow-outbound-port", value_name = "N", env = "WASMKEEP_ALLOW_OUTBOUND_PORT")]
+    #[arg(value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
+    pub ports: Vec<u16>,
+    /// PEM file of authorities to trust beside the public ones; may be repeated
+    #[arg(long = "outbound-ca", value_name = "FILE", env = "WASMKEEP_OUTBOUND_CA")]
+    #[arg(value_delimiter = ',')]
+    pub ca_files: Vec<PathBuf>,
 }
 
 /// `CLASS=FILE.wasm`.
@@ -171,6 +191,7 @@ pub struct ServeConfig {
     pub sql_cpu_budget: Duration,
     pub memory_bytes_max: usize,
     pub shutdown_grace: Duration,
+    pub outbound: OutboundConfig,
 }
 
 #[derive(Debug, Error)]
@@ -197,19 +218,21 @@ pub enum ConfigError {
     OutOfRange { flag: &'static str, given: u64, expected: &'static str },
 }
 
+/// Which data directory a command works on: as `serve` would find it.
+pub fn data_dir(given: Option<PathBuf>, config: Option<PathBuf>) -> Result<PathBuf, ConfigError> {
+    match given {
+        Some(given) => Ok(given),
+        None => {
+            let (file, _) = read_file(config)?;
+            Ok(file.serve.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into()))
+        }
+    }
+}
+
 /// Fills in what flags and environment left open: from the settings file, then from the defaults.
 pub fn resolve(args: ServeArgs) -> Result<ServeConfig, ConfigError> {
-    let default = Path::new(DEFAULT_FILE);
-    let path = args.config.clone().or_else(|| default.exists().then(|| default.to_owned()));
-    let file = match &path {
-        Some(path) => {
-            let text = fs::read_to_string(path)
-                .map_err(|cause| ConfigError::Unreadable { path: path.clone(), cause })?;
-            file::parse(&text, path)?
-        }
-        None => ConfigFile::default(),
-    };
-    let mut config = resolve::merge(args, file, path.as_deref().unwrap_or(default))?;
+    let (file, path) = read_file(args.config.clone())?;
+    let mut config = resolve::merge(args, file, &path)?;
     for (class, paths) in &config.env_files {
         let mut pairs = Vec::new();
         for path in paths {
@@ -222,6 +245,17 @@ pub fn resolve(args: ServeArgs) -> Result<ServeConfig, ConfigError> {
         config.values.insert(class.clone(), pairs.into_iter().collect());
     }
     Ok(config)
+}
+
+/// The settings file, empty when none was given and there is none, and where it is.
+fn read_file(given: Option<PathBuf>) -> Result<(ConfigFile, PathBuf), ConfigError> {
+    let default = Path::new(DEFAULT_FILE);
+    let Some(path) = given.or_else(|| default.exists().then(|| default.to_owned())) else {
+        return Ok((ConfigFile::default(), default.to_owned()));
+    };
+    let text = fs::read_to_string(&path)
+        .map_err(|cause| ConfigError::Unreadable { path: path.clone(), cause })?;
+    Ok((file::parse(&text, &path)?, path))
 }
 
 /// The names and values of a file, and whether everybody on the machine can read it.

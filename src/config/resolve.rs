@@ -1,6 +1,7 @@
 //! Fills in what flags and environment left open: from the file, then from the defaults.
 
 use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use super::{
     AccessArg, ActorArg, ConfigError, DEFAULT_DATA_DIR, DEFAULT_LISTEN, EnvArg, ServeArgs,
     ServeConfig,
 };
+use crate::host::OutboundConfig;
 
 const MIB: u64 = 1024 * 1024;
 const MEMORY_MIB_MAX: u64 = 4096;
@@ -22,6 +24,8 @@ pub fn merge(args: ServeArgs, file: ConfigFile, path: &Path) -> Result<ServeConf
     let access = access(args.access, file.access, path, &actors)?;
     let env_files = env_files(args.env, file.env, path, &actors)?;
     let (common, limits_given, table) = (args.common, args.limits, file.serve);
+    let outbound = args.outbound;
+    let ports = table.allow_outbound_port.into_iter().map(NonZeroU16::get).collect();
     let milliseconds =
         |flag, given: Option<u64>, filed: Option<u64>, default: Duration| match given.or(filed) {
             Some(0) => {
@@ -89,7 +93,16 @@ pub fn merge(args: ServeArgs, file: ConfigFile, path: &Path) -> Result<ServeConf
             table.shutdown_grace_secs,
             limits::SHUTDOWN_GRACE,
         ),
+        outbound: OutboundConfig {
+            ranges: given_or(outbound.ranges, table.allow_outbound),
+            ports: given_or(outbound.ports, ports),
+            ca_files: given_or(outbound.ca_files, table.outbound_ca),
+        },
     })
+}
+
+fn given_or<T>(given: Vec<T>, filed: Vec<T>) -> Vec<T> {
+    if given.is_empty() { filed } else { given }
 }
 
 fn default_listen() -> std::net::SocketAddr {
@@ -198,6 +211,27 @@ mod tests {
         assert_eq!(config.memory_bytes_max, 64 << 20);
         assert_eq!(config.cpu_budget, limits::CPU_BUDGET);
         assert_eq!(config.actors.len(), 1);
+    }
+
+    #[test]
+    fn what_is_opened_for_outbound_requests_comes_whole_from_one_place() {
+        let filed = "[actors]\na = \"a.wasm\"\n[serve]\nallow-outbound = [\"10.1.0.0/16\"]\n\
+                     allow-outbound-port = [587, 25]\noutbound-ca = [\"ca.pem\"]\n";
+        let filed = || super::super::file::parse(filed, Path::new("etc/wasmkeep.toml"));
+        let merged = |args| {
+            let config = merge(args, filed().expect("a good file"), Path::new("f"));
+            config.expect("resolves").outbound
+        };
+        let outbound = merged(ServeArgs::default());
+        assert_eq!(outbound.ranges, ["10.1.0.0/16".parse().expect("a range")]);
+        assert_eq!(outbound.ports, [587, 25]);
+        assert_eq!(outbound.ca_files, [Path::new("etc/ca.pem")]);
+
+        let mut args = ServeArgs::default();
+        args.outbound.ranges = vec!["fd00::/8".parse().expect("a range")];
+        let outbound = merged(args.clone());
+        assert_eq!(outbound.ranges, args.outbound.ranges);
+        assert_eq!(outbound.ports, [587, 25]);
     }
 
     #[test]

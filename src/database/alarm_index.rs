@@ -102,6 +102,6 @@ fn time_in(time: Timestamp) -> i64 {
     i64::try_from(time.0).unwrap_or(i64::MAX)
 }
 
-fn time_out(time: i64) -> Timestamp {
+pub(super) fn time_out(time: i64) -> Timestamp {
     Timestamp(u64::try_from(time).unwrap_or(0))
 }

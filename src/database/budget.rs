@@ -38,6 +38,8 @@ struct Running {
 
 pub struct Budget {
     cpu_max: Duration,
+    /// What reads now is an event. An operator's time is bounded, and not the CPU in it.
+    cpu_is_bounded: Cell<bool>,
     written_max: u64,
     db: *mut ffi::sqlite3,
     deadline: Cell<Option<Instant>>,
@@ -57,6 +59,7 @@ impl Budget {
     pub fn new(config: &DatabaseConfig, connection: &Connection) -> Self {
         Self {
             cpu_max: config.sql_cpu_budget,
+            cpu_is_bounded: Cell::new(true),
             written_max: config.event_written_bytes_max as u64,
             // SAFETY: the handle is only used while the connection is open (the caller's promise).
             db: unsafe { connection.handle() },
@@ -74,11 +77,18 @@ impl Budget {
     /// Starts an event's budgets.
     pub fn begin_event(&self, deadline: Instant) {
         self.deadline.set(Some(deadline));
+        self.cpu_is_bounded.set(true);
         self.cpu_used.set(Duration::ZERO);
         self.pages_at_start.set(self.pages_written());
         self.memory_left.set(EVENT_SQL_MEMORY_BYTES_MAX);
         self.cpu_spent.set(false);
         self.writes_spent.set(false);
+    }
+
+    /// As `begin_event`, without a bound on CPU.
+    pub fn begin_inspection(&self, deadline: Instant) {
+        self.begin_event(deadline);
+        self.cpu_is_bounded.set(false);
     }
 
     /// Whether another statement may start at all.
@@ -113,7 +123,7 @@ impl Budget {
     pub fn stop(&self) {
         if let Some(running) = self.running.take() {
             self.cpu_used.set(self.cpu_used_by(running));
-            self.cpu_spent.set(self.cpu_used.get() > self.cpu_max);
+            self.cpu_spent.set(self.is_too_much_cpu(self.cpu_used.get()));
             if self.bytes_written() > self.written_max {
                 self.writes_spent.set(true);
             }
@@ -141,7 +151,7 @@ impl Budget {
             return false;
         }
         self.running.set(Some(Running { next_look: now + BETWEEN_LOOKS, ..running }));
-        let limit = if self.cpu_used_by(running) > self.cpu_max {
+        let limit = if self.is_too_much_cpu(self.cpu_used_by(running)) {
             Limit::Cpu
         } else if self.is_late() {
             Limit::Wall
@@ -174,6 +184,10 @@ impl Budget {
 
     fn is_late(&self) -> bool {
         self.deadline.get().is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    fn is_too_much_cpu(&self, used: Duration) -> bool {
+        self.cpu_is_bounded.get() && used > self.cpu_max
     }
 
     fn cpu_used_by(&self, running: Running) -> Duration {

@@ -10,10 +10,11 @@ use rusqlite::{Connection, OpenFlags, ffi};
 use tokio::time::Instant;
 use wasmkeep_supervisors::limits::{STATEMENT_BYTES_MAX, VALUE_BYTES_MAX};
 use wasmkeep_supervisors::ports::{
-    Database, Meta, OpenError, RowSet, SqlError, SqlValue, StorageFault,
+    Database, Meta, OpenError, RowSet, SomeRows, SqlError, SqlValue, StorageFault,
 };
 
 use super::budget::Budget;
+use super::catalogue::OpenLongName;
 use super::data_dir::DataDir;
 use super::failure::is_damage;
 use super::files::DatabaseConfig;
@@ -103,6 +104,8 @@ pub struct LocalDatabase {
     pub(super) meta: Option<Vec<(String, String)>>,
     /// Why the database must not be used any more.
     pub(super) given_up: Option<StorageFault>,
+    /// Dropped last: from then on others may look into the file.
+    pub(super) long_name: Option<OpenLongName>,
 }
 
 /// What was on disk before a database was opened.
@@ -144,14 +147,24 @@ impl LocalDatabase {
             file_is_durable: false,
             meta: None,
             given_up: None,
+            long_name: None,
         })
     }
 }
 
 /// A connection to the file, with nothing read yet.
 pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
+    connect_with(path, OpenFlags::SQLITE_OPEN_CREATE)
+}
+
+/// As `connect`, to a file that must be there.
+pub(super) fn connect_existing(path: &Path) -> rusqlite::Result<Connection> {
+    connect_with(path, OpenFlags::empty())
+}
+
+fn connect_with(path: &Path, more: OpenFlags) -> rusqlite::Result<Connection> {
+    let flags = more
+        | OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_EXRESCODE
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
@@ -245,6 +258,23 @@ impl Database for LocalDatabase {
 
     fn set_meta(&mut self, key: Meta, value: Option<&str>) -> Result<(), StorageFault> {
         self.write_meta(key, value)
+    }
+
+    fn begin_inspection(&mut self, deadline: Instant) {
+        self.hooks.budget.begin_inspection(deadline.into_std());
+    }
+
+    fn query_read_only(
+        &mut self,
+        sql: &str,
+        params: Vec<SqlValue>,
+        rows_max: usize,
+    ) -> Result<SomeRows, SqlError> {
+        self.run_read_only(sql, &params, rows_max)
+    }
+
+    fn export_to(&mut self, file: &Path) -> Result<(), StorageFault> {
+        self.copy_to(file)
     }
 
     fn close(self: Box<Self>) -> Result<(), StorageFault> {

@@ -1,40 +1,55 @@
 //! The data directory: one server's, and only one server's at a time.
 //!
 //! ```text
-//! lock        held with flock for as long as the server lives; holds its process id
+//! lock        held with flock for as long as the server lives, or an operator's command; holds
+//!             who it is
 //! format      "wasmkeep data 1"
 //! index.db    what the node remembers of actors that have no database (index.rs)
 //! components/ compiled components (not this module's)
+//! admin.sock  where the running server answers operators (not this module's)
+//! export-*    copies on their way to an operator
 //! state/      <tenant>/<app>/<class>/<shard>/<stem>.db (files.rs)
 //! ```
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use thiserror::Error;
 
+use super::catalogue::LongNames;
 use super::index::Index;
+use super::index_rebuild::open_or_rebuild;
 use super::memory;
 
 const FORMAT: &str = "wasmkeep data ";
 const FORMAT_VERSION: u32 = 1;
 
 /// What the end of a file's name is while it is not whole yet.
-const UNFINISHED: &str = "tmp";
+pub(super) const UNFINISHED: &str = "tmp";
+
+/// How the name of a copy for an operator begins.
+pub(super) const EXPORT: &str = "export-";
 
 #[derive(Debug, Error)]
 pub enum DataDirError {
     #[error(
-        "the data directory {path} is in use by another wasmkeep server{by}: stop it, or give \
-         another --data-dir"
+        "the data directory {path} is in use by another wasmkeep {by}: stop it, or give another \
+         --data-dir"
     )]
     InUse { path: PathBuf, by: String },
+    #[error("there is no data directory at {path}: give the --data-dir the server runs with")]
+    Absent { path: PathBuf },
+    #[error(
+        "the data directory {path} belongs to user {owner}, and this is user {user}: run the \
+         command as its owner, whose server could not use files of another"
+    )]
+    NotOwner { path: PathBuf, owner: u32, user: u32 },
     #[error(
         "{path} was written by a newer wasmkeep (data format {found}; this build knows \
          {FORMAT_VERSION}): upgrade, or use another data directory"
@@ -43,8 +58,8 @@ pub enum DataDirError {
     #[error("{path} is no data directory of wasmkeep: its file \"format\" holds {found:?}")]
     Foreign { path: PathBuf, found: String },
     #[error(
-        "the index {path} is unusable: {cause}. Without it, actors that never used storage \
-             are taken for new; move it away to accept that"
+        "the index {path} is unusable: {cause}. Move it away to have it made anew from the \
+         databases, which opens them all once; actors that never used storage are taken for new then"
     )]
     Index { path: PathBuf, cause: String },
     #[error("{operation} {path}: {source}")]
@@ -58,12 +73,47 @@ pub struct DataDir {
     state: PathBuf,
     index: Index,
     entries: Entries,
+    long_names: Arc<LongNames>,
     _lock: File,
+}
+
+/// Who holds a data directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    Server,
+    /// An operator's command, while no server runs.
+    Command,
 }
 
 impl DataDir {
     /// Opens the data directory at `path`, and makes it when there is none.
     pub fn open(path: &Path) -> Result<Self, DataDirError> {
+        Self::open_for(Holder::Server, path)
+    }
+
+    /// Opens the data directory of a server that does not run, for an operator's command. No server
+    /// starts on it meanwhile.
+    pub fn open_for_command(path: &Path) -> Result<Self, DataDirError> {
+        let found = fs::metadata(path.join("format"));
+        let owner = match found {
+            Ok(format) => format.uid(),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                return Err(DataDirError::Absent { path: path.to_owned() });
+            }
+            Err(source) => {
+                return Err(DataDirError::Io { operation: "open", path: path.to_owned(), source });
+            }
+        };
+        let user = rustix::process::geteuid().as_raw();
+        if owner != user {
+            return Err(DataDirError::NotOwner { path: path.to_owned(), owner, user });
+        }
+        Self::open_for(Holder::Command, path)
+    }
+
+    fn open_for(holder: Holder, path: &Path) -> Result<Self, DataDirError> {
         memory::install();
         let at = |operation, path: &Path| {
             let path = path.to_owned();
@@ -72,7 +122,7 @@ impl DataDir {
         make_private(path).map_err(at("create", path))?;
         // SQLite refuses a path with a symbolic link in it, and this one is the operator's.
         let path = path.canonicalize().map_err(at("open", path))?;
-        let lock = lock(&path)?;
+        let lock = lock(&path, holder)?;
         remove_unfinished(&path).map_err(at("clean", &path))?;
         check_format(&path)?;
         for directory in ["state", "components"].map(|name| path.join(name)) {
@@ -81,13 +131,20 @@ impl DataDir {
         let state = path.join("state");
         let state = state.canonicalize().map_err(at("open", &state))?;
         let index = path.join("index.db");
-        let index =
-            Index::open(&index).map_err(|cause| DataDirError::Index { path: index, cause })?;
+        let index = open_or_rebuild(&index, &state)
+            .map_err(|cause| DataDirError::Index { path: index, cause })?;
         sync_directory(&path).map_err(at("sync", &path))?;
         if let Some(parent) = path.parent() {
             sync_directory(parent).map_err(at("sync", parent))?;
         }
-        Ok(Self { path, state, index, entries: Entries::default(), _lock: lock })
+        Ok(Self {
+            path,
+            state,
+            index,
+            entries: Entries::default(),
+            long_names: Arc::default(),
+            _lock: lock,
+        })
     }
 
     pub fn path(&self) -> &Path {
@@ -119,6 +176,10 @@ impl DataDir {
     /// All of it was written anew, or removed.
     pub(super) fn trust(&self, database: &Path) {
         self.entries.known().doubted.remove(database);
+    }
+
+    pub(super) fn long_names(&self) -> &Arc<LongNames> {
+        &self.long_names
     }
 
     /// Makes the entry of `file` in its directory durable, and that directory's in its parent, up
@@ -194,7 +255,7 @@ pub(super) fn make_private(directory: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).recursive(true).create(directory)
 }
 
-fn lock(path: &Path) -> Result<File, DataDirError> {
+fn lock(path: &Path, holder: Holder) -> Result<File, DataDirError> {
     let path_of_lock = path.join("lock");
     let at = |operation| {
         let path = path_of_lock.clone();
@@ -212,22 +273,33 @@ fn lock(path: &Path) -> Result<File, DataDirError> {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {
             let holder = fs::read_to_string(&path_of_lock).unwrap_or_default();
-            let holder = holder.trim();
-            let by = if holder.is_empty() { String::new() } else { format!(" (process {holder})") };
+            let by = match holder.trim().split_once(' ') {
+                Some((process, _)) => format!("command (process {process})"),
+                None if holder.is_empty() => "server".to_owned(),
+                None => format!("server (process {})", holder.trim()),
+            };
             return Err(DataDirError::InUse { path: path.to_owned(), by });
         }
         Err(error) => return Err(at("lock")(error.into())),
     }
     let process = std::process::id();
-    file.set_len(0).and_then(|()| writeln!(file, "{process}")).map_err(at("write"))?;
+    let says = match holder {
+        Holder::Server => format!("{process}\n"),
+        Holder::Command => format!("{process} command\n"),
+    };
+    file.set_len(0).and_then(|()| file.write_all(says.as_bytes())).map_err(at("write"))?;
     Ok(file)
 }
 
 fn remove_unfinished(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
-        let file = entry?.path();
-        if file.extension().is_some_and(|extension| extension == UNFINISHED) {
-            fs::remove_file(file)?;
+        let entry = entry?;
+        let name = entry.file_name();
+        // SQLite puts files of its own beside an export's.
+        let is_export = name.to_string_lossy().starts_with(EXPORT);
+        let is_unfinished = Path::new(&name).extension().is_some_and(|end| end == UNFINISHED);
+        if is_export || is_unfinished {
+            fs::remove_file(entry.path())?;
         }
     }
     Ok(())

@@ -42,8 +42,8 @@ impl DatabaseConfig {
 
 /// The databases of one app in a node's data directory.
 pub struct LocalDatabases {
-    data_dir: Arc<DataDir>,
-    app: App,
+    pub(super) data_dir: Arc<DataDir>,
+    pub(super) app: App,
     config: DatabaseConfig,
 }
 
@@ -65,6 +65,7 @@ impl LocalDatabases {
 
     pub(super) fn open_file(&self, address: &Address) -> Result<LocalDatabase, OpenError> {
         let path = self.path(address);
+        let long_name = self.data_dir.long_names().open(&path, &address.name);
         let found = look(&path)?;
         if !found.file {
             make_room(&path)?;
@@ -74,6 +75,7 @@ impl LocalDatabases {
             let identity = Identity::new(address, &self.app);
             let data_dir = Arc::clone(&self.data_dir);
             let mut database = LocalDatabase::open(path, found, identity, &self.config, data_dir)?;
+            database.long_name = long_name;
             if !found.file || !database.verify()? {
                 self.move_fileless(address, &mut database)?;
             }
@@ -159,16 +161,20 @@ impl Databases for LocalDatabases {
 }
 
 fn look(path: &Path) -> Result<Found, StorageFault> {
-    let length = |path: &Path| match std::fs::symlink_metadata(path) {
+    let file = length(path)?.is_some();
+    let wal = file && length(&wal_path(path))?.is_some_and(|length| length > 0);
+    Ok(Found { file, wal })
+}
+
+/// Bytes of a file, if it is there.
+pub(super) fn length(path: &Path) -> Result<Option<u64>, StorageFault> {
+    match std::fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found.len())),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Ok(None)
         }
         Err(error) => Err(fault("look at", path, &error)),
-    };
-    let file = length(path)?.is_some();
-    let wal = file && length(&wal_path(path))?.is_some_and(|length| length > 0);
-    Ok(Found { file, wal })
+    }
 }
 
 /// Makes the directory of a new file.
@@ -201,6 +207,6 @@ fn remove_file(path: &Path) -> Result<(), StorageFault> {
     }
 }
 
-fn fault(operation: &'static str, path: &Path, cause: &std::io::Error) -> StorageFault {
+pub(super) fn fault(operation: &'static str, path: &Path, cause: &std::io::Error) -> StorageFault {
     StorageFault { operation, path: path.display().to_string(), cause: cause.to_string() }
 }

@@ -35,6 +35,7 @@ const SETTINGS: &str = "
         PRIMARY KEY (tenant, app, class, name)
     ) WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS alarms_by_due ON alarms (tenant, app, class, due);
+    CREATE TABLE IF NOT EXISTS node (k TEXT PRIMARY KEY, v TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS fileless (
         tenant TEXT NOT NULL,
         app TEXT NOT NULL,
@@ -81,6 +82,18 @@ impl Index {
             given_up: None,
         };
         Ok(Self { path: path.to_owned(), open: Mutex::new(open) })
+    }
+
+    /// Closes it with everything in its one file, on disk.
+    pub(super) fn into_one_file(self) -> Result<(), String> {
+        let open = self.open.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let moved: rusqlite::Result<i64> =
+            open.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+        match moved {
+            Ok(0) => open.connection.close().map_err(|(_, error)| error.to_string()),
+            Ok(_) => Err("its log could not be moved into its file".into()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     pub(super) fn get(&self, of: &Address, app: &App) -> Result<Option<String>, StorageFault> {

@@ -14,6 +14,7 @@
 
 mod alarm_index;
 mod budget;
+mod catalogue;
 mod connection;
 mod data_dir;
 mod failure;
@@ -21,6 +22,10 @@ mod files;
 mod functions;
 mod hooks;
 mod index;
+mod index_lists;
+mod index_rebuild;
+mod index_trust;
+mod inspect;
 mod memory;
 mod meta;
 mod off_runtime;

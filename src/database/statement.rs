@@ -15,7 +15,7 @@ use super::prepared::{CompileError, Failure, Prepared};
 use super::sandbox::{self, Control};
 
 /// What is counted for a value beside the bytes it holds.
-const VALUE_OVERHEAD_BYTES: usize = 8;
+pub(super) const VALUE_OVERHEAD_BYTES: usize = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -34,7 +34,7 @@ pub(super) struct Answer {
 }
 
 /// Why a statement has no answer.
-enum Stop {
+pub(super) enum Stop {
     /// By us.
     Refused(SqlError),
     /// By SQLite.
@@ -80,11 +80,19 @@ impl LocalDatabase {
         params: &[SqlValue],
         purpose: Purpose,
     ) -> Result<Answer, SqlError> {
+        self.charged(|database| database.run_cached(hash, sql, params, purpose))
+    }
+
+    /// Charges the event's budgets with `work`, which is done with a guest's rights.
+    pub(super) fn charged<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, Stop>,
+    ) -> Result<T, SqlError> {
         let was_in_transaction = !self.connection.is_autocommit();
         self.hooks.gate.begin();
         self.hooks.budget.start();
         let charge = memory::Charge::begin(self.hooks.budget.memory_left());
-        let result = self.run_cached(hash, sql, params, purpose);
+        let result = work(self);
         self.hooks.budget.set_memory_left(charge.left());
         let out_of_memory = charge.refused();
         drop(charge);
@@ -125,7 +133,7 @@ impl LocalDatabase {
         result
     }
 
-    fn compile(&self, sql: &str) -> Result<Prepared, Stop> {
+    pub(super) fn compile(&self, sql: &str) -> Result<Prepared, Stop> {
         Prepared::compile(&self.connection, sql).map_err(|error| match error {
             CompileError::Empty => {
                 SqlError::Invalid("there is no statement in the text".into()).into()
@@ -148,14 +156,7 @@ impl LocalDatabase {
         let control = traits.control.filter(|_| !prepared.is_explain());
         let writes = !prepared.is_readonly() && control.is_none();
         self.check_purpose(prepared, control, writes, purpose)?;
-        if prepared.parameters() != params.len() {
-            return Err(SqlError::Invalid(format!(
-                "the statement has {} parameters, and {} values were given",
-                prepared.parameters(),
-                params.len()
-            ))
-            .into());
-        }
+        check_params(prepared, params)?;
         if writes {
             self.hooks.budget.admit_write()?;
             self.hooks.budget.running_writes();
@@ -263,7 +264,18 @@ fn collect(prepared: &mut Prepared, params: &[SqlValue]) -> Result<Answer, Stop>
     Ok(Answer { changed: 0, rows: RowSet { columns, rows } })
 }
 
-fn check_sizes(sql: &str, params: &[SqlValue]) -> Result<(), SqlError> {
+pub(super) fn check_params(prepared: &Prepared, params: &[SqlValue]) -> Result<(), SqlError> {
+    if prepared.parameters() == params.len() {
+        return Ok(());
+    }
+    Err(SqlError::Invalid(format!(
+        "the statement has {} parameters, and {} values were given",
+        prepared.parameters(),
+        params.len()
+    )))
+}
+
+pub(super) fn check_sizes(sql: &str, params: &[SqlValue]) -> Result<(), SqlError> {
     if sql.len() > STATEMENT_BYTES_MAX {
         return Err(too_large("the text of a statement", STATEMENT_BYTES_MAX));
     }

@@ -144,7 +144,7 @@ impl LocalDatabase {
     }
 }
 
-fn remove_empty_wal(database: &Path) -> Result<(), StorageFault> {
+pub(super) fn remove_empty_wal(database: &Path) -> Result<(), StorageFault> {
     let wal = wal_path(database);
     let removed = match std::fs::metadata(&wal) {
         Ok(found) if found.len() == 0 => std::fs::remove_file(&wal),

@@ -20,23 +20,36 @@ pub async fn handle(
     request: HttpRequest,
     payload: Payload,
     state: Data<EdgeState>,
+    awaits_continue: bool,
 ) -> HttpResponse {
     let taken = match target(&request) {
-        Ok(target) => body::take(&request, payload).await.map(|body| (target, body)),
+        Ok(target) => {
+            body::take(&request, payload, awaits_continue).await.map(|body| (target, body))
+        }
         Err(refusal) => Err(refusal),
     };
-    let (target, (body, read_out)) = match taken {
+    let (target, body) = match taken {
         Ok(taken) => taken,
         Err(refusal) => {
             state.metrics.refused(refusal.reason);
             return respond::refusal(&refusal);
         }
     };
-    let answer = deliver(&request, target, body, &state).await;
-    let answer = body::end_after(answer, read_out).await;
-    match answer {
+    let ticket = Ticket::default();
+    // Nothing of this body is on its way while its event waits: who leaves then has sent no request.
+    let _leaves = awaits_continue.then(|| Leaves(ticket.clone()));
+    match deliver(&request, target, body, ticket, &state).await {
         Ok(answer) => respond::reply(answer, request.method()),
         Err(refusal) => respond::refusal(&refusal),
+    }
+}
+
+/// Takes an event off the queue when its client is gone.
+struct Leaves(Ticket);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.0.leave();
     }
 }
 
@@ -50,6 +63,7 @@ async fn deliver(
     request: &HttpRequest,
     target: Target,
     body: Body,
+    ticket: Ticket,
     state: &EdgeState,
 ) -> Result<Reply, Refusal> {
     let address = Address { tenant: state.tenant.clone(), class: target.class, name: target.name };
@@ -61,7 +75,7 @@ async fn deliver(
     };
     let (reply, answer) = ReplyTo::channel();
     let task = Task::Request(Request { head, body, caller: Caller::Outside });
-    let event = Event { address, task, reply, ticket: Ticket::default() };
+    let event = Event { address, task, reply, ticket };
     state.tree.deliver(event, answer).await
 }
 

@@ -6,6 +6,7 @@
 
 mod actor;
 mod body;
+mod connection;
 mod health;
 mod respond;
 mod server;

@@ -1,26 +1,30 @@
 //! Binds the public port and runs actix's workers, on threads of their own.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use actix_web::dev::{Server, ServerHandle};
+use actix_http::{KeepAlive, ServiceConfigBuilder};
+use actix_server::{GracefulShutdownSignal, Server, ServerHandle};
+use actix_service::{IntoServiceFactory, Service, ServiceFactory, fn_factory, fn_service};
+use actix_web::dev::AppConfig;
+use actix_web::http::StatusCode;
 use actix_web::web::{self, Data, Payload};
-use actix_web::{App, HttpRequest, HttpResponse, HttpServer};
+use actix_web::{App, HttpRequest, HttpResponse};
 use thiserror::Error;
+use tokio::net::{TcpSocket, TcpStream};
 use wasmkeep_supervisors::address::Tenant;
 use wasmkeep_supervisors::event::{Reason, Refusal};
+use wasmkeep_supervisors::limits::KEEP_ALIVE_WAIT;
 use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::tree::Tree;
 
-use super::{actor, health, respond};
+use super::{actor, body, connection, health, respond};
 
-const KEEP_ALIVE: Duration = Duration::from_secs(75);
-/// How long a client may take to send a request's head.
-const HEAD_WAIT: Duration = Duration::from_secs(10);
 /// After the actors have stopped: how long answers already made may take to leave.
 const LAST_ANSWERS_SECS: u64 = 2;
 const BACKLOG: u32 = 4096;
@@ -92,28 +96,61 @@ fn serve(
     workers: usize,
     state: EdgeState,
 ) -> io::Result<(SocketAddr, Server)> {
+    let listener = listen(address)?;
+    let bound = listener.local_addr()?;
     let state = Data::new(state);
-    let server = HttpServer::new(move || {
-        App::new().app_data(Data::clone(&state)).default_service(web::to(route))
-    })
-    .workers(workers)
-    .disable_signals()
-    .keep_alive(KEEP_ALIVE)
-    .client_request_timeout(HEAD_WAIT)
-    // A client that closes its side has left: its waiting event is not run.
-    .h1_allow_half_closed(false)
-    .tcp_nodelay(true)
-    .backlog(BACKLOG)
-    .shutdown_timeout(LAST_ANSWERS_SECS)
-    .bind(address)?;
-    let bound = server.addrs().first().copied().unwrap_or(address);
+    let builder =
+        Server::build().workers(workers).disable_signals().shutdown_timeout(LAST_ANSWERS_SECS);
+    let stop = builder.graceful_shutdown_signal();
+    let server = builder.listen("edge", listener, move || {
+        let state = Data::clone(&state);
+        let stop = stop.clone();
+        fn_factory(move || worker(Data::clone(&state), stop.clone()))
+    })?;
     Ok((bound, server.run()))
+}
+
+fn listen(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)?.into_std()
+}
+
+/// What one worker does with each connection it is given.
+async fn worker(
+    state: Data<EdgeState>,
+    stop: GracefulShutdownSignal,
+) -> Result<impl Service<TcpStream, Response = (), Error = Infallible, Future: 'static>, ()> {
+    let app = App::new().app_data(Data::clone(&state)).default_service(web::to(route));
+    let app = Rc::new(app.into_factory().new_service(AppConfig::default()).await?);
+    let config =
+        ServiceConfigBuilder::new().keep_alive(KeepAlive::Timeout(KEEP_ALIVE_WAIT)).build();
+    Ok(fn_service(move |stream: TcpStream| {
+        let (app, config) = (Rc::clone(&app), config.clone());
+        let (state, stop) = (Data::clone(&state), stop.clone());
+        async move {
+            let refused = |reason| state.metrics.refused(reason);
+            connection::serve(stream, &config, &*app, refused, stop.notified()).await;
+            Ok(())
+        }
+    }))
 }
 
 async fn route(request: HttpRequest, payload: Payload, state: Data<EdgeState>) -> HttpResponse {
     let path = request.uri().path();
+    let awaits_continue = match body::awaits_continue(&request) {
+        Ok(awaits) => awaits,
+        Err(refusal) => {
+            state.metrics.refused(refusal.reason);
+            return respond::refusal_as(StatusCode::EXPECTATION_FAILED, &refusal);
+        }
+    };
     if path.starts_with(actor::PREFIX) {
-        return actor::handle(request, payload, state).await;
+        return actor::handle(request, payload, state, awaits_continue).await;
     }
     if path.starts_with(health::PREFIX) {
         return health::handle(path, &state);

@@ -16,6 +16,7 @@ use wasmtime::Engine;
 use wasmtime::component::{Component, HasSelf, Linker};
 
 use super::instance::GuestInstance;
+use super::outbound::Outbound;
 use super::state::HostState;
 
 #[derive(Debug, Error)]
@@ -35,6 +36,7 @@ pub struct Components {
     engine: Engine,
     linker: Linker<HostState>,
     cache: PathBuf,
+    outbound: Outbound,
     cpu_budget: Duration,
     memory_bytes_max: usize,
 }
@@ -43,6 +45,7 @@ impl Components {
     pub fn new(
         engine: &Engine,
         cache: PathBuf,
+        outbound: Outbound,
         cpu_budget: Duration,
         memory_bytes_max: usize,
     ) -> Result<Self, ComponentError> {
@@ -52,7 +55,7 @@ impl Components {
             path: "the host itself".into(),
             cause: format!("{error:#}"),
         })?;
-        Ok(Self { engine: engine.clone(), linker, cache, cpu_budget, memory_bytes_max })
+        Ok(Self { engine: engine.clone(), linker, cache, outbound, cpu_budget, memory_bytes_max })
     }
 
     /// Loads a component file.
@@ -77,6 +80,7 @@ impl Components {
         Ok(Arc::new(LoadedComponent {
             pre: ActorPre::new(pre).map_err(wrong_world)?,
             hash,
+            outbound: self.outbound.clone(),
             cpu_budget: self.cpu_budget,
             memory_bytes_max: self.memory_bytes_max,
         }))
@@ -153,6 +157,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<HostState>> {
 struct LoadedComponent {
     pre: ActorPre<HostState>,
     hash: String,
+    outbound: Outbound,
     cpu_budget: Duration,
     memory_bytes_max: usize,
 }
@@ -164,7 +169,8 @@ impl Guest for LoadedComponent {
 
     fn instantiate(&self, scope: Arc<dyn EventScope>) -> GuestFuture<'_, Box<dyn Instance>> {
         Box::pin(async move {
-            let state = HostState::new(scope, self.cpu_budget, self.memory_bytes_max);
+            let outbound = self.outbound.of_an_instance();
+            let state = HostState::new(scope, outbound, self.cpu_budget, self.memory_bytes_max);
             let instance = GuestInstance::new(&self.pre, state).await.map_err(|error| {
                 tracing::error!(error = format!("{error:#}"), "no instance could be made");
                 GuestFault::NotInstantiated(format!("{error:#}"))

@@ -28,26 +28,37 @@ pub type GuestRequest = ::http::Request<HyperIncomingBody>;
 pub type GuestResponse = ::http::Response<HyperOutgoingBody>;
 
 /// Replaces `http-error-code`: wasmtime-wasi-http 48 fails a body's reads with its own error type
-/// and looks for another, so that a guest could not tell a body over the limit from a lost client.
+/// and looks for another, so that a guest could not tell a body over the limit from a lost client,
+/// nor a server that fell silent from one that broke off.
 pub fn link_error_codes(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     linker.instance("wasi:http/types@0.2.12")?.func_wrap(
         "http-error-code",
         |mut store: StoreContextMut<'_, HostState>, (error,): (Resource<IoError>,)| {
             let error = store.data_mut().table.get(&error)?;
-            let code = error.downcast_ref::<ErrorCode>().cloned().or_else(|| {
-                match error.downcast_ref::<wasmtime_wasi_http::Error>()? {
-                    wasmtime_wasi_http::Error::HttpRequestBodySize(size) => {
-                        Some(ErrorCode::HttpRequestBodySize(*size))
-                    }
-                    _ => Some(ErrorCode::ConnectionTerminated),
-                }
-            });
+            let code = error
+                .downcast_ref::<ErrorCode>()
+                .cloned()
+                .or_else(|| error.downcast_ref::<wasmtime_wasi_http::Error>().map(error_code));
             Ok((code,))
         },
     )?;
     linker.allow_shadowing(false);
     Ok(())
+}
+
+/// Why the read of a body failed, a request's or that of the answer to an outbound request.
+fn error_code(error: &wasmtime_wasi_http::Error) -> ErrorCode {
+    match error {
+        wasmtime_wasi_http::Error::HttpRequestBodySize(size) => {
+            ErrorCode::HttpRequestBodySize(*size)
+        }
+        wasmtime_wasi_http::Error::ConnectionReadTimeout => ErrorCode::ConnectionReadTimeout,
+        wasmtime_wasi_http::Error::HttpResponseIncomplete => ErrorCode::HttpResponseIncomplete,
+        wasmtime_wasi_http::Error::HttpProtocolError => ErrorCode::HttpProtocolError,
+        wasmtime_wasi_http::Error::TlsProtocolError => ErrorCode::TlsProtocolError,
+        _ => ErrorCode::ConnectionTerminated,
+    }
 }
 
 /// The request as wasi-http takes it. What HTTP allows but these types refuse is left out of the

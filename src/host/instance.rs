@@ -199,13 +199,15 @@ fn described(code: &ErrorCode) -> String {
 impl Instance for GuestInstance {
     fn run<'a>(&'a mut self, call: GuestCall<'a>, deadline: Instant) -> GuestFuture<'a, ()> {
         Box::pin(async move {
-            match call {
+            let ended = match call {
                 GuestCall::Init => self.init(deadline).await,
                 GuestCall::Alarm => self.alarm(deadline).await,
                 GuestCall::Request { request, reply } => {
                     self.request(request, reply, deadline).await
                 }
-            }
+            };
+            self.store.data().end_outbound();
+            ended
         })
     }
 

@@ -14,9 +14,11 @@ mod http;
 mod instance;
 mod log;
 mod meter;
+mod outbound;
 mod state;
 mod storage;
 mod websockets;
 
 pub use component::{ComponentError, Components};
 pub use engine::{EngineConfig, EngineError, GuestEngine};
+pub use outbound::{AddressRange, Outbound, OutboundConfig, OutboundError, RangeError};

@@ -14,20 +14,22 @@ use wasmtime_wasi_http::{
 
 use super::log::LogStream;
 use super::meter::Meter;
+use super::outbound::InstanceOutbound;
 
 /// Host objects a guest may hold at once: streams, bodies, headers.
 const HOST_OBJECTS_MAX: usize = 4096;
 const RANDOM_BYTES_MAX: u64 = 64 * 1024;
-/// A response body's writes wait once this many pieces of this size are unread.
-const RESPONSE_PIECES: usize = 4;
-const RESPONSE_PIECE_BYTES: usize = 64 * 1024;
+/// Writes of a body, an answer's or an outbound request's, wait once this many pieces of this size
+/// are unread.
+const BODY_PIECES: usize = 4;
+const BODY_PIECE_BYTES: usize = 64 * 1024;
 /// Elements of one table.
 const TABLE_ELEMENTS_MAX: usize = 100_000;
 
 pub struct HostState {
     wasi: WasiCtx,
     http: WasiHttpCtx,
-    hooks: OutboundHooks,
+    hooks: HttpHooks,
     pub table: ResourceTable,
     pub scope: Arc<dyn EventScope>,
     pub meter: Meter,
@@ -36,7 +38,12 @@ pub struct HostState {
 }
 
 impl HostState {
-    pub fn new(scope: Arc<dyn EventScope>, cpu_budget: Duration, memory_bytes_max: usize) -> Self {
+    pub fn new(
+        scope: Arc<dyn EventScope>,
+        outbound: InstanceOutbound,
+        cpu_budget: Duration,
+        memory_bytes_max: usize,
+    ) -> Self {
         let wasi = WasiCtx::builder()
             .stdout(LogStream::new(Arc::clone(&scope), false))
             .stderr(LogStream::new(Arc::clone(&scope), true))
@@ -51,7 +58,7 @@ impl HostState {
         Self {
             wasi,
             http: WasiHttpCtx::new(),
-            hooks: OutboundHooks,
+            hooks: HttpHooks { outbound },
             table,
             scope,
             meter: Meter::default(),
@@ -65,6 +72,11 @@ impl HostState {
     /// Host objects the guest has not dropped.
     pub fn kept_objects(&mut self) -> usize {
         self.table.iter_mut().count()
+    }
+
+    /// Ends the requests the event sent and did not finish with.
+    pub fn end_outbound(&self) {
+        self.hooks.outbound.end_event();
     }
 }
 
@@ -80,30 +92,34 @@ impl WasiHttpView for HostState {
     }
 }
 
-/// Outbound HTTP: refused in this build, and the size of response pieces.
-struct OutboundHooks;
+/// Where outbound requests go, and the size of bodies' pieces.
+struct HttpHooks {
+    outbound: InstanceOutbound,
+}
 
 type Sent = wasmtime_wasi_http::Result<(
     ::http::Response<WasiBody>,
     Box<dyn Future<Output = wasmtime_wasi_http::Result<()>> + Send>,
 )>;
 
-impl WasiHttpHooks for OutboundHooks {
+impl WasiHttpHooks for HttpHooks {
     fn send_request(
         &mut self,
-        _request: ::http::Request<WasiBody>,
-        _options: Option<RequestOptions>,
+        request: ::http::Request<WasiBody>,
+        options: Option<RequestOptions>,
         _finished: Box<dyn Future<Output = wasmtime_wasi_http::Result<()>> + Send>,
     ) -> Box<dyn Future<Output = Sent> + Send> {
-        Box::new(async { Err(wasmtime_wasi_http::Error::HttpRequestDenied) })
+        let answer = self.outbound.send(request, options);
+        // The answer's body keeps its own connection going.
+        Box::new(async { Ok((answer.await?, Box::new(async { Ok(()) }) as _)) })
     }
 
     fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {
-        RESPONSE_PIECES
+        BODY_PIECES
     }
 
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
-        RESPONSE_PIECE_BYTES
+        BODY_PIECE_BYTES
     }
 }
 

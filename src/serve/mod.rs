@@ -3,6 +3,7 @@
 
 mod clock;
 mod limits;
+mod operate;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -18,11 +19,13 @@ use wasmkeep_supervisors::address::{App, Class, Tenant};
 use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::tree::{ClassSpec, Tree, TreeConfig, TreePorts};
 
+pub use self::operate::{OfflineError, offline};
+
 use self::clock::SystemClock;
 use crate::config::ServeConfig;
 use crate::database::{DataDir, DatabaseConfig, LocalDatabases};
 use crate::edge::{Edge, EdgeState};
-use crate::host::{Components, EngineConfig, GuestEngine};
+use crate::host::{Components, EngineConfig, GuestEngine, Outbound};
 
 /// After everything has stopped: how long threads of the runtime may take to end.
 const RUNTIME_WAIT: Duration = Duration::from_secs(1);
@@ -56,26 +59,28 @@ pub fn run(
         instances_max,
         memory_bytes_max: config.memory_bytes_max,
     })?;
+    let metrics = Arc::new(Metrics::new().context("register the metrics")?);
+    let outbound = Outbound::new(config.outbound.clone(), Arc::clone(&metrics))?;
     let components = Components::new(
         &engine.engine,
         data_dir.components(),
+        outbound,
         config.cpu_budget,
         config.memory_bytes_max,
     )?;
     let classes = load(&components, config, source)?;
     let app = App::default_app();
-    let databases = LocalDatabases::new(
+    let databases = Arc::new(LocalDatabases::new(
         Arc::clone(&data_dir),
-        app,
+        app.clone(),
         DatabaseConfig { sql_cpu_budget: config.sql_cpu_budget, ..DatabaseConfig::default() },
-    );
-    let metrics = Arc::new(Metrics::new().context("register the metrics")?);
+    ));
     let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     let runtime = actors_runtime(cores)?;
     let tenant = Tenant::default_tenant();
     let tree = runtime.block_on(Tree::start(
         classes,
-        TreePorts { databases: Arc::new(databases), clock: Arc::new(SystemClock) },
+        TreePorts { databases: Arc::clone(&databases) as _, clock: Arc::new(SystemClock) },
         Arc::clone(&metrics),
         TreeConfig {
             tenant: tenant.clone(),
@@ -86,19 +91,44 @@ pub fn run(
     ))?;
     let tree = Arc::new(tree);
     let ready = Arc::new(AtomicBool::new(true));
-    let state = EdgeState { tree: Arc::clone(&tree), metrics, tenant, ready: Arc::clone(&ready) };
+    let state = EdgeState {
+        tree: Arc::clone(&tree),
+        metrics,
+        tenant: tenant.clone(),
+        ready: Arc::clone(&ready),
+    };
     let edge = Edge::start(config.listen, cores, state)?;
+    let admin = {
+        let _on_it = runtime.enter();
+        operate::listen(&data_dir, &tree, &tenant, &app)
+    };
     tree.begin_alarms();
+    mend_index(&runtime, databases, tenant, Arc::clone(&tree));
     tell(&Started { address: edge.address, data_dir: data_dir.path() });
     let ended = runtime.block_on(async {
         let ended = until_told(&tree).await;
         ready.store(false, Ordering::Relaxed);
         tree.stop(config.shutdown_grace).await;
         edge.stop().await;
+        if let Some(admin) = admin {
+            admin.stop().await;
+        }
         ended
     });
     runtime.shutdown_timeout(RUNTIME_WAIT);
     ended
+}
+
+/// After a start of the machine the index of alarms may be late: it is mended while the node serves.
+fn mend_index(runtime: &Runtime, databases: Arc<LocalDatabases>, tenant: Tenant, tree: Arc<Tree>) {
+    runtime.spawn_blocking(move || match databases.mend_index(&tenant) {
+        Ok(None) => {}
+        Ok(Some(actors)) => {
+            tracing::info!(actors, "the machine was started anew: they look for their alarms");
+            tree.begin_alarms();
+        }
+        Err(error) => tracing::error!(%error, "index of alarms not mended; the next start tries"),
+    });
 }
 
 fn load(

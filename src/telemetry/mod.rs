@@ -19,10 +19,21 @@ pub enum LogFormat {
 /// actix reports its clients' mistakes as errors.
 const DEFAULT_FILTER: &str = "info,ractor=warn,actix_server=warn,actix_http=off";
 
+/// For a command that ends by itself: what is wrong, and no more.
+const COMMAND_FILTER: &str = "warn";
+
 /// Starts logging. A second call changes nothing.
 pub fn start(format: LogFormat) {
-    let filter =
-        EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
+    start_with(DEFAULT_FILTER, format);
+}
+
+/// Starts logging for a command that is no server.
+pub fn start_for_command() {
+    start_with(COMMAND_FILTER, LogFormat::Text);
+}
+
+fn start_with(default: &str, format: LogFormat) {
+    let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(default));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let _ = match format {
         LogFormat::Text => log.with_ansi(false).try_init(),

@@ -190,6 +190,21 @@ impl ActorName {
         format!("{}-{}", hex(&bytes[..STEM_PREFIX_BYTES]), hex(&Sha256::digest(bytes)))
     }
 
+    /// The name a stem was made of; none when it is shortened, or no stem.
+    pub fn from_stem(stem: &str) -> Option<Self> {
+        let (pairs, []) = stem.as_bytes().as_chunks::<2>() else { return None };
+        let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|d| u8::try_from(d).ok());
+        let bytes = pairs.iter().map(|[high, low]| Some(16 * digit(*high)? + digit(*low)?));
+        let bytes: Vec<u8> = bytes.collect::<Option<_>>()?;
+        let name = Self::parse(std::str::from_utf8(&bytes).ok()?).ok()?;
+        (name.stem() == stem).then_some(name)
+    }
+
+    /// Whether a stem was shortened: then it does not hold the whole name.
+    pub fn is_shortened(stem: &str) -> bool {
+        stem.contains('-')
+    }
+
     /// Two hexadecimal digits that spread the names of a class evenly over 256 folders.
     pub fn shard(&self) -> String {
         hex(&Sha256::digest(self.0.as_bytes())[..1])
@@ -279,6 +294,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_stem_gives_its_name_back_unless_it_is_shortened() {
+        for name in ["a", "room 1", "100%", "e\u{301}", "é", &"x".repeat(100)] {
+            let name = ActorName::parse(name).expect("a legal name");
+            assert_eq!(ActorName::from_stem(&name.stem()), Some(name));
+        }
+        let long = ActorName::parse(&"x".repeat(101)).expect("a legal name").stem();
+        assert!(ActorName::is_shortened(&long));
+        for wrong in [&long, "", "6", "6G", "6A", "2f", "00", "ff", "2e", "+1", "6 "] {
+            assert_eq!(ActorName::from_stem(wrong), None, "{wrong}");
+        }
+    }
 
     fn target(text: &str) -> Result<(String, String, String), AddressError> {
         let t = Target::parse(text)?;

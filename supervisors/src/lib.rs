@@ -20,6 +20,8 @@ pub mod access;
 
 pub mod metrics;
 
+pub mod tap;
+
 pub mod ports;
 
 pub mod alarm;

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-const MIB: usize = 1024 * 1024;
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
 
 /// Events that may wait for one actor. One more is refused with 429.
 pub const QUEUE_EVENTS_MAX: u32 = 1024;
@@ -34,6 +35,18 @@ pub const BODY_BYTES_MAX: usize = 16 * MIB;
 
 /// After an answer, how long the unread rest of a request's body is read and dropped.
 pub const BODY_DRAIN_WAIT: Duration = Duration::from_secs(30);
+
+/// Head of one request. Larger, or with more than 96 headers: 431.
+pub const HEAD_BYTES_MAX: usize = 128 * KIB;
+
+/// How long a client may take to send a request's head. Longer: 408.
+pub const HEAD_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a client's connection may be idle between two requests.
+pub const KEEP_ALIVE_WAIT: Duration = Duration::from_secs(75);
+
+/// How long a client may read nothing of an answer that waits for it. Longer: it is cut off.
+pub const ANSWER_STALL_WAIT: Duration = Duration::from_secs(60);
 
 /// Size of one actor's database. Past it writes fail with `quota-exceeded`; reads and deletes work.
 pub const DATABASE_BYTES_MAX: usize = 1024 * MIB;
@@ -122,6 +135,9 @@ pub const CALL_RESERVE: Duration = Duration::from_secs(5);
 /// A wall shorter than this reserves a fifth of itself instead of `CALL_RESERVE`.
 pub const CALL_RESERVE_WALL: Duration = Duration::from_secs(25);
 
+/// Method, path and headers of one call's request together.
+pub const CALL_HEAD_BYTES_MAX: usize = 32 * 1024;
+
 /// Body of one call's request, and of its response.
 pub const CALL_BODY_BYTES_MAX: usize = 16 * MIB;
 
@@ -129,5 +145,31 @@ pub const CALL_BODY_BYTES_MAX: usize = 16 * MIB;
 /// `CALL_BODY_BYTES_MAX`.
 pub const CALLS_AT_ONCE: usize = 16;
 
+/// Outbound requests one actor may have open at once, from sending to the end of the answer's body.
+/// One more fails with `connection-limit-reached`.
+pub const OUTBOUND_ACTOR_OPEN_MAX: usize = 16;
+
+/// Outbound requests a node may have open at once. One more fails with `connection-limit-reached`.
+pub const OUTBOUND_NODE_OPEN_MAX: usize = 256;
+
+/// Each step of an outbound request (connect, first byte, between bytes), unless the guest asks
+/// for another time.
+pub const OUTBOUND_STEP_WAIT: Duration = Duration::from_secs(30);
+
+/// The longest time a guest may ask for one step of an outbound request.
+pub const OUTBOUND_STEP_WAIT_LONGEST: Duration = Duration::from_secs(60);
+
+/// The head of the answer to an outbound request. A longer one fails the request.
+pub const OUTBOUND_HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Names looked up at once for outbound requests; others wait, within their time to connect.
+pub const OUTBOUND_LOOKUPS_MAX: usize = 64;
+
+/// Addresses of one name that an outbound request tries, in the resolver's order.
+pub const OUTBOUND_ADDRESSES_TRIED_MAX: usize = 8;
+
 /// A file that `--env` names.
 pub const ENV_FILE_BYTES_MAX: usize = MIB;
+
+/// Records that wait for one `wasmkeep tail`; past them the oldest are lost, and that is shown.
+pub const TAIL_RECORDS_MAX: usize = 4096;

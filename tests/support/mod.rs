@@ -1,13 +1,19 @@
 //! The harness: nodes, the actors on them, and two clients, an ordinary and a raw one.
 
+mod alarm;
 mod answer;
 mod disk;
+mod index;
 mod node;
 mod raw;
+mod server;
 mod wait;
 
+pub use alarm::{HOUR_MS, now_ms};
 pub use answer::Answer;
 pub use disk::{Disk, SmallDisk};
-pub use node::{Actor, Node, component, wasmkeep};
+pub use index::open;
+pub use node::{Actor, Node, Setup, component, wasmkeep};
 pub use raw::{DONE, Raw};
-pub use wait::{SetAtTheEnd, eventually, in_parallel};
+pub use server::Server;
+pub use wait::{SetAtTheEnd, eventually, in_parallel, patience};

@@ -195,6 +195,12 @@ impl Node {
         self.running.log()
     }
 
+    /// Waits until a guest has logged that.
+    #[track_caller]
+    pub fn logged(&self, text: &str) {
+        eventually(&format!("the log says {text:?}"), || self.log().contains(text));
+    }
+
     /// The next line on standard output after `listening on …`; none when there is no other.
     pub fn printed_line(&self) -> Option<String> {
         let printed = self.running.printed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -267,6 +273,12 @@ impl Node {
     /// Starts a stopped node on the same data.
     pub fn start_again(&mut self) {
         self.running = Running::start(&self.setup, &self.home);
+    }
+
+    /// Starts a stopped node on the same data, with other flags.
+    pub fn start_again_as(&mut self, setup: Setup) {
+        self.setup = setup;
+        self.start_again();
     }
 
     #[track_caller]

@@ -122,6 +122,13 @@ impl Raw {
         rest
     }
 
+    /// As `rest`, but an error when the connection did not end in the regular way.
+    pub fn rest_to_its_end(&mut self) -> io::Result<Vec<u8>> {
+        let mut rest = Vec::new();
+        self.0.read_to_end(&mut rest)?;
+        Ok(rest)
+    }
+
     /// Whether bytes have come that were not read yet; waits for them as long.
     pub fn has_bytes_within(&mut self, wait: Duration) -> bool {
         let stream = self.0.get_ref();

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use ractor::ActorRef;
 use tokio::sync::{Semaphore, oneshot};
 
+use super::inspection::{Inspection, QueuedInspection};
 use super::queue::{Gate, NotAdmitted, Permit};
 use super::residents::Seat;
 use crate::address::Address;
@@ -23,6 +24,8 @@ pub struct QueuedEvent {
 /// What an actor's process handles. Everything but `Event` is the host's own.
 pub enum ActorMessage {
     Event(Box<QueuedEvent>),
+    /// An operator reads the database.
+    Inspect(Box<QueuedInspection>),
     /// Hibernate if the idle timeout has passed.
     IdleCheck,
     /// Hibernate to make room: the gate has been closed for that, and the seat is bequeathed.
@@ -87,6 +90,19 @@ impl Mailbox {
     /// As `admit`, for what the host bounds elsewhere: a full queue does not refuse it.
     pub fn admit_job(&self) -> Result<Permit, NotAdmitted> {
         self.shared.gate.admit_job()
+    }
+
+    /// Sends an inspection that has a place in the queue; gives it back when the process is gone.
+    pub fn inspect(&self, permit: Permit, inspection: Inspection) -> Result<(), Inspection> {
+        let queued = Box::new(QueuedInspection { permit, inspection });
+        match self.process.send_message(ActorMessage::Inspect(queued)) {
+            Ok(()) => Ok(()),
+            Err(ractor::MessagingErr::SendErr(ActorMessage::Inspect(queued))) => {
+                self.shared.gate.close();
+                Err(queued.inspection)
+            }
+            Err(_) => unreachable!("an actor's process takes ActorMessage only"),
+        }
     }
 
     /// Sends an event that has a place in the queue.

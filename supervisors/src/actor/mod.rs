@@ -4,12 +4,14 @@
 //! is not run; whatever the guest does, its process lives and the next event finds the database as
 //! the last committed statement left it. What it deliberately does not do: retry an event.
 
+pub mod inspection;
 pub mod mailbox;
 pub mod process;
 pub mod queue;
 pub mod residents;
 pub mod scope;
 
+pub use inspection::{InspectError, Inspected, QueueLength, Served, Standing};
 pub use mailbox::Mailbox;
 pub use residents::{Residence, Residents, Seat};
 

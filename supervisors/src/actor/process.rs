@@ -11,13 +11,15 @@ use std::time::Duration;
 use ractor::{Actor as Process, ActorProcessingErr, ActorRef};
 use tokio::time::Instant;
 
+use super::inspection::QueuedInspection;
 use super::mailbox::{ActorMessage, QueuedEvent, Shared};
 use super::residents::{Residence, Residents};
 use super::scope::{ActorScope, Attempt, EndOfEvent, ScopePorts};
 use crate::access::Access;
-use crate::event::{Caller, Kind, Reason, Refusal, Reply, ReplyTo, Request, Task};
+use crate::event::{Caller, Kind, Ran, Reason, Refusal, Reply, ReplyTo, Request, Task};
 use crate::metrics::{ClassMetrics, KindMetrics, Metrics};
 use crate::ports::{Guest, GuestCall, GuestFault, Instance};
+use crate::tap::{EventEnded, EventHead, Happening, Outcome};
 
 /// What every actor process of a class shares.
 pub struct ClassRuntime {
@@ -61,6 +63,7 @@ impl Process for ActorProcess {
     ) -> Result<State, ActorProcessingErr> {
         let Arguments { shared, residence } = arguments;
         self.0.metrics.wakes.inc();
+        self.0.scope.tell(&shared.address, || Happening::Woke);
         let scope = ActorScope::new(shared.address.clone(), Arc::clone(&self.0.scope));
         let mut state = State {
             shared,
@@ -85,6 +88,10 @@ impl Process for ActorProcess {
         match message {
             ActorMessage::Event(event) => {
                 self.take(*event, state).await;
+                self.arm_idle_check(&myself, state, self.0.idle_timeout);
+            }
+            ActorMessage::Inspect(inspection) => {
+                self.inspect(*inspection, state);
                 self.arm_idle_check(&myself, state, self.0.idle_timeout);
             }
             ActorMessage::IdleCheck => {
@@ -122,10 +129,30 @@ impl ActorProcess {
         let running = permit.start();
         if !ticket.start() {
             self.0.counters.of(task.kind()).skipped.inc();
+            self.did_not_run(&task, Outcome::Skipped, state);
         } else if self.0.residents.grace_is_over() {
+            self.did_not_run(&task, Outcome::Refused(Reason::Stopping), state);
             reply.send(Err(Refusal::not_run(Reason::Stopping)));
         } else {
             self.run(task, &mut reply, state).await;
+        }
+        closes.done = true;
+        state.last_event = Instant::now();
+        drop(running);
+        if state.shared.gate.waiting() == 0 {
+            self.0.residents.is_idle();
+        }
+    }
+
+    /// Lets an operator read the database, for at most an event's wall.
+    fn inspect(&self, queued: QueuedInspection, state: &mut State) {
+        let mut closes = ClosesUnlessDone { shared: Arc::clone(&state.shared), done: false };
+        let running = queued.permit.start();
+        if !self.0.residents.grace_is_over() {
+            let deadline = Instant::now() + self.0.scope.wall_budget;
+            state.scope.begin_event(&Caller::Outside, deadline);
+            state.scope.inspect(queued.inspection);
+            self.end_event(state, None);
         }
         closes.done = true;
         state.last_event = Instant::now();
@@ -139,14 +166,29 @@ impl ActorProcess {
         let started = Instant::now();
         let deadline = started + self.0.scope.wall_budget;
         let kind = task.kind();
-        match task {
-            Task::Request(request) => self.run_request(request, reply, state, deadline).await,
+        let noted = self.0.scope.tap.is_open().then(|| EventHead::of(&task));
+        let (outcome, attempt) = match task {
+            Task::Request(request) => {
+                (self.run_request(request, reply, state, deadline).await, None)
+            }
             Task::Alarm => self.run_alarm(reply, state, deadline).await,
-        }
+        };
+        self.0.scope.tell(&state.shared.address, || {
+            let head = noted.unwrap_or(EventHead::unnoted(kind));
+            let status = reply.status().filter(|_| kind != Kind::Alarm);
+            let took = started.elapsed();
+            Happening::Event(EventEnded { head, outcome, status, took, attempt })
+        });
         if state.instance.as_mut().is_some_and(|instance| instance.is_worn()) {
             state.instance = None;
         }
         self.0.counters.of(kind).seconds.observe(started.elapsed().as_secs_f64());
+    }
+
+    fn did_not_run(&self, task: &Task, outcome: Outcome, state: &State) {
+        self.0
+            .scope
+            .tell(&state.shared.address, || Happening::did_not_run(EventHead::of(task), outcome));
     }
 
     async fn run_request(
@@ -155,7 +197,7 @@ impl ActorProcess {
         reply: &mut ReplyTo,
         state: &mut State,
         deadline: Instant,
-    ) {
+    ) -> Outcome {
         let counters = self.0.counters.of(match request.caller {
             Caller::Outside => Kind::Request,
             Caller::Actor(_) => Kind::Call,
@@ -164,45 +206,59 @@ impl ActorProcess {
         let served = self.serve(request, reply, state, deadline).await;
         self.end_event(state, None);
         match served {
-            Ok(()) => counters.answered.inc(),
+            Ok(()) => {
+                counters.answered.inc();
+                Outcome::Answered
+            }
             Err(refusal) => {
-                self.failed(counters, state, &refusal);
+                let outcome = self.failed(counters, state, &refusal);
                 // Refused when the head has gone out already: then the body's end tells the
                 // client.
                 reply.send(Err(refusal));
+                outcome
             }
         }
     }
 
     /// Runs `on-alarm`, if the database says that the alarm is due. Answers with an error only when
     /// what is pending now could not be written: whoever asked then has to ask again.
-    async fn run_alarm(&self, reply: &mut ReplyTo, state: &mut State, deadline: Instant) {
+    async fn run_alarm(
+        &self,
+        reply: &mut ReplyTo,
+        state: &mut State,
+        deadline: Instant,
+    ) -> (Outcome, Option<u32>) {
         let counters = self.0.counters.of(Kind::Alarm);
         state.scope.begin_event(&Caller::Outside, deadline);
-        let ended = match state.scope.begin_alarm() {
+        let (ended, outcome, attempt) = match state.scope.begin_alarm() {
             Ok(Some(number)) => {
                 let served = self.serve_alarm(number, state, deadline).await;
                 let succeeded = served.is_ok();
-                match served {
-                    Ok(()) => counters.answered.inc(),
+                let outcome = match served {
+                    Ok(()) => {
+                        counters.answered.inc();
+                        Outcome::Answered
+                    }
                     Err(refusal) => self.failed(counters, state, &refusal),
-                }
-                self.end_event(state, Some(Attempt { number, succeeded }))
+                };
+                let ended = self.end_event(state, Some(Attempt { number, succeeded }));
+                (ended, outcome, Some(number))
             }
             Ok(None) => {
                 counters.skipped.inc();
-                self.end_event(state, None)
+                (self.end_event(state, None), Outcome::Skipped, None)
             }
             Err(fault) => {
                 tracing::error!(actor = %state.shared.address, error = %fault, "alarm not read");
                 self.end_event(state, None);
-                EndOfEvent::GivenUp
+                (EndOfEvent::GivenUp, Outcome::Failed(Reason::DatabaseUnusable), None)
             }
         };
         reply.send(match ended {
             EndOfEvent::Kept | EndOfEvent::Deleted => Ok(Reply::done()),
             EndOfEvent::GivenUp => Err(Refusal::ran(Reason::DatabaseUnusable)),
         });
+        (outcome, attempt)
     }
 
     /// Makes the actor ready and runs its alarm's handler.
@@ -217,9 +273,13 @@ impl ActorProcess {
         self.call(state, GuestCall::Alarm, deadline).await.map_err(|fault| refusal(&fault))
     }
 
-    fn failed(&self, counters: &KindMetrics, state: &State, refusal: &Refusal) {
+    fn failed(&self, counters: &KindMetrics, state: &State, refusal: &Refusal) -> Outcome {
         counters.failed.inc();
         tracing::warn!(actor = %state.shared.address, %refusal, "event failed");
+        match refusal.ran {
+            Ran::NotRun => Outcome::Refused(refusal.reason),
+            Ran::Ran | Ran::Unknown => Outcome::Failed(refusal.reason),
+        }
     }
 
     fn end_event(&self, state: &mut State, attempt: Option<Attempt>) -> EndOfEvent {
@@ -305,7 +365,12 @@ impl ActorProcess {
     }
 
     /// The gate is closed: gives up instance and database, and ends the process.
-    fn leave_memory(&self, myself: &ActorRef<ActorMessage>, state: &mut State, cause: &str) {
+    fn leave_memory(
+        &self,
+        myself: &ActorRef<ActorMessage>,
+        state: &mut State,
+        cause: &'static str,
+    ) {
         state.instance = None;
         if let Err(fault) = state.scope.close() {
             // What was committed is in the WAL beside the file, and is read from there.
@@ -313,6 +378,7 @@ impl ActorProcess {
         }
         state.residence = None;
         self.0.metrics.hibernations.with_label_values(&[cause]).inc();
+        self.0.scope.tell(&state.shared.address, || Happening::Hibernated { cause });
         myself.stop(None);
     }
 
@@ -339,7 +405,7 @@ impl Drop for ClosesUnlessDone {
 
 fn refusal(fault: &GuestFault) -> Refusal {
     match fault {
-        GuestFault::Refused(text) => Refusal::ran(Reason::NoResponse).with_detail(text.clone()),
+        GuestFault::Refused(text) => Refusal::ran(Reason::HandlerFailed).with_detail(text.clone()),
         GuestFault::NoResponse => Refusal::ran(Reason::NoResponse),
         GuestFault::Trapped(cause) => {
             Refusal::ran(Reason::Trapped).with_detail(format!("the actor's code trapped: {cause}"))

@@ -84,6 +84,16 @@ impl Gate {
         self.state.load(Ordering::Acquire) & CLOSED == 0
     }
 
+    /// Whether an event runs.
+    pub fn is_running(&self) -> bool {
+        self.state.load(Ordering::Acquire) & RUNNING != 0
+    }
+
+    /// An event runs or waits.
+    pub fn is_busy(&self) -> bool {
+        self.state.load(Ordering::Acquire) & !CLOSED != 0
+    }
+
     /// Waiting events.
     pub fn waiting(&self) -> u64 {
         self.state.load(Ordering::Acquire) & WAITING

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep_until};
@@ -77,6 +78,8 @@ pub struct Residents {
     waiters: AtomicUsize,
     someone_is_idle: Notify,
     stopping: AtomicBool,
+    /// Addresses whose events are refused for now, and until when.
+    quarantined: Mutex<HashMap<Address, Instant>>,
     /// Events still queued are refused instead of run.
     grace_over: AtomicBool,
     metrics: Arc<Metrics>,
@@ -92,6 +95,7 @@ impl Residents {
             waiters: AtomicUsize::new(0),
             someone_is_idle: Notify::new(),
             stopping: AtomicBool::new(false),
+            quarantined: Mutex::default(),
             grace_over: AtomicBool::new(false),
             metrics,
         })
@@ -207,6 +211,20 @@ impl Residents {
 
     pub fn grace_is_over(&self) -> bool {
         self.grace_over.load(Ordering::Relaxed)
+    }
+
+    /// Says that the events of an address are refused for a while.
+    pub fn set_quarantined(&self, address: &Address, until: Instant) {
+        let now = Instant::now();
+        let mut quarantined = lock(&self.quarantined);
+        quarantined.retain(|_, until| now < *until);
+        quarantined.insert(address.clone(), until);
+    }
+
+    /// For how long events of the address are still refused.
+    pub fn quarantined_for(&self, address: &Address) -> Option<Duration> {
+        let until = *lock(&self.quarantined).get(address)?;
+        until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
     }
 
     pub fn all(&self) -> Vec<Mailbox> {

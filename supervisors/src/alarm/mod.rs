@@ -13,3 +13,6 @@ pub mod record;
 pub mod rules;
 
 pub use process::{Bell, TimerParts, TimerProcess};
+
+#[cfg(test)]
+mod tests;

@@ -115,7 +115,9 @@ pub struct State {
     /// Due, and read from the index.
     ready: VecDeque<Address>,
     /// Handed over, without an outcome yet.
-    running: HashSet<Address>,
+    running: HashMap<Address, Handed>,
+    /// How many of them count among those at once.
+    counted: usize,
     /// Could not be run, and are left alone until then.
     put_off: HashMap<Address, PutOff>,
     /// When the index has to be read again; none while nothing in it is to come.
@@ -129,9 +131,31 @@ pub struct State {
 impl State {
     /// When the first of those that were put off may be tried again.
     fn first_put_off(&self) -> Option<Instant> {
-        let waiting = self.put_off.iter().filter(|(address, _)| !self.running.contains(*address));
+        let waiting =
+            self.put_off.iter().filter(|(address, _)| !self.running.contains_key(*address));
         waiting.map(|(_, put_off)| put_off.until).min()
     }
+
+    /// Forgets those that were put off until now and have no due alarm any more: it was cleared or
+    /// set for later. They would be looked for without end.
+    fn forget_settled(&mut self, due: &[(Timestamp, Address)], now: Instant) {
+        if self.put_off.is_empty() {
+            return;
+        }
+        let due: HashSet<&Address> = due.iter().map(|(_, address)| address).collect();
+        let running = &self.running;
+        self.put_off.retain(|address, put_off| {
+            put_off.until > now || running.contains_key(address) || due.contains(address)
+        });
+    }
+}
+
+struct Handed {
+    /// The index had it as due meanwhile. That may be the alarm that runs, or the next one already.
+    due_again: bool,
+    /// It counts among those at once. One that waits behind a long event of its actor takes nothing
+    /// that others could use, and must not hold them up.
+    counts: bool,
 }
 
 struct PutOff {
@@ -189,11 +213,11 @@ impl TimerProcess {
         }
         state.paused_until = None;
         loop {
-            while state.running.len() < self.at_once {
+            while state.counted < self.at_once {
                 let Some(address) = state.ready.pop_front() else { break };
                 self.fire(myself, address, state);
             }
-            if state.running.len() >= self.at_once || !self.read_ahead(now, state)? {
+            if state.counted >= self.at_once || !self.read_ahead(now, state)? {
                 return Ok(());
             }
         }
@@ -220,17 +244,22 @@ impl TimerProcess {
             due.extend(read);
         }
         due.sort();
-        let waits = |address: &Address| {
-            state.running.contains(address)
-                || state.put_off.get(address).is_some_and(|put_off| now < put_off.until)
-        };
-        state.ready.extend(due.into_iter().map(|(_, address)| address).filter(|a| !waits(a)));
+        state.forget_settled(&due, now);
+        for (_, address) in due {
+            if let Some(handed) = state.running.get_mut(&address) {
+                handed.due_again = true;
+            } else if state.put_off.get(&address).is_none_or(|put_off| put_off.until <= now) {
+                state.ready.push_back(address);
+            }
+        }
         state.next_due = next;
         Ok(!state.ready.is_empty())
     }
 
     fn fire(&self, myself: &ActorRef<TimerMessage>, address: Address, state: &mut State) {
-        state.running.insert(address.clone());
+        let counts = !self.deliver.is_busy(&address);
+        state.counted += usize::from(counts);
+        state.running.insert(address.clone(), Handed { due_again: false, counts });
         let (reply, answer) = ReplyTo::channel();
         let event =
             Event { address: address.clone(), task: Task::Alarm, reply, ticket: Ticket::default() };
@@ -243,7 +272,12 @@ impl TimerProcess {
     }
 
     fn fired(&self, address: Address, outcome: &Result<Reply, Refusal>, state: &mut State) {
-        state.running.remove(&address);
+        if let Some(handed) = state.running.remove(&address) {
+            state.counted -= usize::from(handed.counts);
+            if handed.due_again {
+                state.next_due = Some(Timestamp(0));
+            }
+        }
         let Err(refusal) = outcome else {
             // What is pending now, if anything, stands in the index.
             state.put_off.remove(&address);
@@ -253,10 +287,12 @@ impl TimerProcess {
         let now = Instant::now();
         self.metrics.alarms_put_off.inc();
         if matches!(refusal.reason, Reason::NoCapacity | Reason::Stopping) {
-            // The next one would fare no better.
-            let pause = doubled(ALARM_PAUSE_FIRST, state.pauses).min(ALARM_PAUSE_LONGEST);
-            state.paused_until = Some(now + spread(pause, &address));
-            state.pauses = state.pauses.saturating_add(1);
+            // The next one would fare no better. Those handed over together are one try.
+            if state.paused_until.is_none_or(|until| until <= now) {
+                let pause = doubled(ALARM_PAUSE_FIRST, state.pauses).min(ALARM_PAUSE_LONGEST);
+                state.paused_until = Some(now + spread(pause, &address));
+                state.pauses = state.pauses.saturating_add(1);
+            }
             state.ready.push_front(address);
             return;
         }
@@ -275,7 +311,7 @@ impl TimerProcess {
         let until = |moment: Instant| moment.saturating_duration_since(now);
         let wait = if let Some(until_then) = state.paused_until.map(until) {
             Some(until_then)
-        } else if state.running.len() >= self.at_once {
+        } else if state.counted >= self.at_once {
             // The next outcome brings the next look.
             None
         } else {

@@ -176,7 +176,10 @@ pub struct Event {
 
 /// Where the answer to an event goes. Dropped unused, its receiver learns that too.
 #[derive(Debug)]
-pub struct ReplyTo(Option<tokio::sync::oneshot::Sender<Result<Reply, Refusal>>>);
+pub struct ReplyTo {
+    sender: Option<tokio::sync::oneshot::Sender<Result<Reply, Refusal>>>,
+    status: Option<u16>,
+}
 
 /// Receives the answer to an event.
 pub type ReplyFrom = tokio::sync::oneshot::Receiver<Result<Reply, Refusal>>;
@@ -184,16 +187,26 @@ pub type ReplyFrom = tokio::sync::oneshot::Receiver<Result<Reply, Refusal>>;
 impl ReplyTo {
     pub fn channel() -> (Self, ReplyFrom) {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        (Self(Some(sender)), receiver)
+        (Self { sender: Some(sender), status: None }, receiver)
     }
 
     /// Sends the answer; false when one was sent before or nobody waits for it.
     pub fn send(&mut self, answer: Result<Reply, Refusal>) -> bool {
-        self.0.take().is_some_and(|sender| sender.send(answer).is_ok())
+        let Some(sender) = self.sender.take() else { return false };
+        self.status = Some(match &answer {
+            Ok(reply) => reply.status,
+            Err(refusal) => refusal.reason.status(),
+        });
+        sender.send(answer).is_ok()
+    }
+
+    /// The status of the answer that was sent.
+    pub fn status(&self) -> Option<u16> {
+        self.status
     }
 
     pub fn is_answered(&self) -> bool {
-        self.0.is_none()
+        self.sender.is_none()
     }
 }
 

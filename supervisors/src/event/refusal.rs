@@ -41,6 +41,7 @@ pub enum Reason {
     Unavailable,
     Quarantined,
     InitFailed,
+    HandlerFailed,
     NoResponse,
     Trapped,
     CpuExceeded,
@@ -65,15 +66,15 @@ pub struct ReasonRow {
 }
 
 /// One row a reason, in the order of `Reason`.
-pub const REASONS: [ReasonRow; 18] = [
+pub const REASONS: [ReasonRow; 19] = [
     ReasonRow {
         reason: Reason::BadRequest,
         word: "bad-request",
         status: 400,
         sentence: "the request is malformed",
         event: "not-run",
-        when: "the address is no address (the message says why), the framing is wrong, or the \
-               body broke off",
+        when: "the address is no address (the message says why), the body broke off, or the \
+               request is no HTTP, where the status may be another: see below",
         remedy: "mend the request",
     },
     ReasonRow {
@@ -171,13 +172,23 @@ pub const REASONS: [ReasonRow; 18] = [
         remedy: "mend `on-init`",
     },
     ReasonRow {
+        reason: Reason::HandlerFailed,
+        word: "handler-failed",
+        status: 500,
+        sentence: "the actor's handler returned an error",
+        event: "ran",
+        when: "the handler returned an error in place of a response, or before it had written the \
+               body its response announced",
+        remedy: "mend the handler",
+    },
+    ReasonRow {
         reason: Reason::NoResponse,
         word: "no-response",
         status: 500,
         sentence: "the actor's handler returned without a response",
         event: "ran",
-        when: "the handler returned without a response, with an error in its place, or with an \
-               interim status",
+        when: "the handler returned without a response, or with a status that is not between 200 and \
+               599",
         remedy: "mend the handler",
     },
     ReasonRow {
@@ -349,27 +360,15 @@ mod tests {
         }
     }
 
-    /// `UPDATE_DOCS=1 cargo test -p wasmkeep-supervisors` writes the table anew.
+    /// `UPDATE_DOCS=1 cargo nextest run --package wasmkeep-supervisors` writes the table anew.
     #[test]
     fn the_page_of_errors_has_the_table_of_reasons() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/errors.md");
-        let page = std::fs::read_to_string(path).expect("docs/errors.md is there");
-        let (before, rest) = page.split_once("<!-- reasons -->\n").expect("the table begins");
-        let (found, after) = rest.split_once("<!-- end of reasons -->\n").expect("it ends");
         let mut table = String::from(
             "| reason | status | event | when | what to do |\n| --- | --- | --- | --- | --- |\n",
         );
-        for row in &REASONS {
-            let ReasonRow { word, status, event, when, remedy, .. } = row;
+        for ReasonRow { word, status, event, when, remedy, .. } in &REASONS {
             table += &format!("| `{word}` | {status} | {event} | {when} | {remedy} |\n");
         }
-        if found == table {
-            return;
-        }
-        if std::env::var_os("UPDATE_DOCS").is_some() {
-            let page = format!("{before}<!-- reasons -->\n{table}<!-- end of reasons -->\n{after}");
-            return std::fs::write(path, page).expect("docs/errors.md is written");
-        }
-        panic!("docs/errors.md is out of date: run this test with UPDATE_DOCS=1");
+        crate::testing::check_page("docs/errors.md", "reasons", &table);
     }
 }

@@ -1,5 +1,7 @@
 //! One SQLite database per actor, and what the node remembers of actors that have none.
 
+use std::path::Path;
+
 use thiserror::Error;
 use tokio::time::Instant;
 
@@ -21,6 +23,14 @@ pub enum SqlValue {
 pub struct RowSet {
     pub columns: Vec<String>,
     pub rows: Vec<Vec<SqlValue>>,
+}
+
+/// Rows that were asked for up to a number.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SomeRows {
+    pub set: RowSet,
+    /// There are more, or they are larger than a result may be.
+    pub cut: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,6 +179,22 @@ pub trait Database: Send {
 
     /// Writes or removes one value; joins the guest's transaction when one is open.
     fn set_meta(&mut self, key: Meta, value: Option<&str>) -> Result<(), StorageFault>;
+
+    /// Starts what an operator reads between two events: as `begin_event`, but without a bound on
+    /// CPU.
+    fn begin_inspection(&mut self, deadline: Instant);
+
+    /// Runs one statement that changes nothing, and returns its first rows.
+    fn query_read_only(
+        &mut self,
+        sql: &str,
+        params: Vec<SqlValue>,
+        rows_max: usize,
+    ) -> Result<SomeRows, SqlError>;
+
+    /// Copies what is committed, all of one moment, to a file that is not there yet. It is no plain
+    /// database before `Catalogue::finish_export`.
+    fn export_to(&mut self, file: &Path) -> Result<(), StorageFault>;
 
     /// Moves the WAL into the database file and closes both.
     fn close(self: Box<Self>) -> Result<(), StorageFault>;

@@ -1,16 +1,19 @@
 //! What the processes need of the world, as traits; the shells implement them.
 //!
-//! `Databases` and `Database` keep an actor's data, `Guest` and `Instance` run its code, and
+//! `Databases` and `Database` keep an actor's data, `Catalogue` tells operators what is there, `Guest` and `Instance` run its code, and
 //! `EventScope` is everything that code may ask of the host during one event. The processes hold
 //! these as trait objects, so no shell's type reaches into the tree. `Deliver` is the tree's own: it
 //! hands up what timers and calls bring, to modules above the one that brings it.
 
+mod catalogue;
 mod database;
 mod guest;
 mod world;
 
+pub use catalogue::{Catalogue, FileSizes, KnownActor, KnownName};
 pub use database::{
-    ConstraintKind, Database, Databases, Meta, OpenError, RowSet, SqlError, SqlValue, StorageFault,
+    ConstraintKind, Database, Databases, Meta, OpenError, RowSet, SomeRows, SqlError, SqlValue,
+    StorageFault,
 };
 pub use guest::{
     CallError, CallRequest, CallResponse, EventScope, Guest, GuestCall, GuestFault, GuestFuture,

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use crate::address::Address;
 use crate::event::{Event, Refusal, Reply, ReplyFrom};
 use crate::time::Timestamp;
 
@@ -14,6 +15,9 @@ pub trait Deliver: Send + Sync + 'static {
         event: Event,
         answer: ReplyFrom,
     ) -> Pin<Box<dyn Future<Output = Result<Reply, Refusal>> + Send + '_>>;
+
+    /// Whether an event handed over now would wait behind another of its actor.
+    fn is_busy(&self, address: &Address) -> bool;
 }
 
 /// The wall clock of this node. It may be set, so it can jump.

@@ -2,6 +2,7 @@
 //! and `ROLLBACK` do what they say, and a query returns all rows.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::address::{Address, Class, Tenant};
 use crate::ports::{
-    Database, Databases, Meta, OpenError, RowSet, SqlError, SqlValue, StorageFault,
+    Database, Databases, Meta, OpenError, RowSet, SomeRows, SqlError, SqlValue, StorageFault,
 };
 use crate::time::Timestamp;
 
@@ -20,6 +21,7 @@ pub enum Fault {
     /// Opening finds a file that is not this actor's.
     Damaged,
     Statement,
+    Commit,
     Sync,
     EndEvent,
     ReadMeta,
@@ -43,6 +45,8 @@ struct Disk {
     fileless: HashMap<Address, String>,
     alarms: BTreeMap<Address, Timestamp>,
     index_synced: usize,
+    /// How often the timer read what is due.
+    index_reads: usize,
     open: HashMap<Address, usize>,
     /// Times each operation still fails.
     faults: HashMap<Fault, usize>,
@@ -51,6 +55,11 @@ struct Disk {
     closed: usize,
     removed: usize,
     time_to_drop: Duration,
+    /// Writes until the node crashes.
+    writes_left: Option<usize>,
+    writes: usize,
+    index_is_late: bool,
+    late_entries: Vec<(Address, Option<Timestamp>)>,
 }
 
 /// A node's databases. Clones are the same node's.
@@ -65,6 +74,17 @@ impl MemoryDatabases {
     /// Makes the next `times` operations of this kind fail.
     pub fn fail(&self, fault: Fault, times: usize) {
         self.lock().faults.insert(fault, times);
+    }
+
+    /// The node crashes after so many more writes: nothing of it reaches the disk any more. None
+    /// ends that, as a start after the crash does.
+    pub fn crash_after(&self, writes: Option<usize>) {
+        self.lock().writes_left = writes;
+    }
+
+    /// Writes so far: commits, entries of the index, removals.
+    pub fn writes(&self) -> usize {
+        self.lock().writes
     }
 
     /// A database then takes this long to let go of its file.
@@ -89,16 +109,27 @@ impl MemoryDatabases {
 
     /// Puts an entry into the index, as a crash may leave one.
     pub fn set_index(&self, address: &Address, due: Option<Timestamp>) {
-        let alarms = &mut self.lock().alarms;
-        match due {
-            Some(due) => alarms.insert(address.clone(), due),
-            None => alarms.remove(address),
-        };
+        self.lock().enter(address, due);
+    }
+
+    /// How many entries the index has.
+    pub fn index_len(&self) -> usize {
+        self.lock().alarms.len()
+    }
+
+    /// A broken twin: what is written to the index reaches it only after the next commit.
+    pub fn write_index_late(&self, late: bool) {
+        self.lock().index_is_late = late;
     }
 
     /// How often the index was made durable.
     pub fn index_synced(&self) -> usize {
         self.lock().index_synced
+    }
+
+    /// How often what is due was read from the index.
+    pub fn index_reads(&self) -> usize {
+        self.lock().index_reads
     }
 
     /// A value the host keeps in the actor's file.
@@ -139,6 +170,29 @@ impl MemoryDatabases {
 }
 
 impl Disk {
+    fn enter(&mut self, address: &Address, due: Option<Timestamp>) {
+        match due {
+            Some(due) => self.alarms.insert(address.clone(), due),
+            None => self.alarms.remove(address),
+        };
+    }
+
+    fn write(&mut self, fault: Fault) -> Result<(), StorageFault> {
+        self.check(fault)?;
+        if let Some(left) = &mut self.writes_left {
+            if *left == 0 {
+                return Err(StorageFault {
+                    operation: "testing",
+                    path: "memory".into(),
+                    cause: "the node has crashed".into(),
+                });
+            }
+            *left -= 1;
+        }
+        self.writes += 1;
+        Ok(())
+    }
+
     fn check(&mut self, fault: Fault) -> Result<(), StorageFault> {
         match self.faults.get_mut(&fault) {
             Some(times) if *times > 0 => {
@@ -188,7 +242,7 @@ impl Databases for MemoryDatabases {
 
     fn set_fileless_init(&self, address: &Address, component: &str) -> Result<(), StorageFault> {
         let mut disk = self.lock();
-        disk.check(Fault::WriteMeta)?;
+        disk.write(Fault::WriteMeta)?;
         disk.fileless.insert(address.clone(), component.to_owned());
         Ok(())
     }
@@ -200,8 +254,13 @@ impl Databases for MemoryDatabases {
     }
 
     fn index_alarm(&self, address: &Address, due: Option<Timestamp>) -> Result<(), StorageFault> {
-        self.lock().check(Fault::WriteIndex)?;
-        self.set_index(address, due);
+        let mut disk = self.lock();
+        if disk.index_is_late {
+            disk.late_entries.push((address.clone(), due));
+            return Ok(());
+        }
+        disk.write(Fault::WriteIndex)?;
+        disk.enter(address, due);
         Ok(())
     }
 
@@ -213,6 +272,7 @@ impl Databases for MemoryDatabases {
         most: usize,
     ) -> Result<Vec<(Timestamp, Address)>, StorageFault> {
         let mut disk = self.lock();
+        disk.index_reads += 1;
         disk.check(Fault::ReadIndex)?;
         let of_class = disk.alarms.iter().filter(|(address, due)| {
             address.tenant == *tenant && address.class == *class && **due <= by
@@ -249,7 +309,7 @@ impl Databases for MemoryDatabases {
         if disk.open.get(address).is_some_and(|open| *open > 0) {
             disk.broken_rules.push(format!("{address} was removed while it was open"));
         }
-        disk.check(Fault::Remove)?;
+        disk.write(Fault::Remove)?;
         disk.files.remove(address);
         disk.fileless.remove(address);
         disk.alarms.remove(address);
@@ -273,9 +333,10 @@ struct Pending {
 }
 
 impl MemoryDatabase {
-    fn commit(&mut self) {
+    fn commit(&mut self) -> Result<(), StorageFault> {
         let pending = self.pending.take().unwrap_or_default();
         let mut disk = self.node.lock();
+        disk.write(Fault::Commit)?;
         let file = disk.files.entry(self.address.clone()).or_default();
         file.rows.extend(pending.rows);
         for (key, value) in pending.meta {
@@ -284,6 +345,11 @@ impl MemoryDatabase {
                 None => file.meta.remove(key),
             };
         }
+        for (address, due) in std::mem::take(&mut disk.late_entries) {
+            disk.write(Fault::WriteIndex)?;
+            disk.enter(&address, due);
+        }
+        Ok(())
     }
 }
 
@@ -297,17 +363,17 @@ impl Database for MemoryDatabase {
 
     fn exec(&mut self, sql: &str, _params: Vec<SqlValue>) -> Result<u64, SqlError> {
         let checked = self.node.lock().check(Fault::Statement);
-        checked.map_err(|fault| SqlError::Internal(fault.to_string()))?;
+        checked.map_err(internal)?;
         match sql {
             "BEGIN" => self.pending = Some(Pending::default()),
-            "COMMIT" | "END" => self.commit(),
+            "COMMIT" | "END" => self.commit().map_err(internal)?,
             "ROLLBACK" => self.pending = None,
             row => match &mut self.pending {
                 Some(pending) => pending.rows.push(row.to_owned()),
                 None => {
                     let rows = vec![row.to_owned()];
                     self.pending = Some(Pending { rows, ..Pending::default() });
-                    self.commit();
+                    self.commit().map_err(internal)?;
                 }
             },
         }
@@ -352,9 +418,26 @@ impl Database for MemoryDatabase {
         let is_open = self.pending.is_some();
         let pending = self.pending.get_or_insert_default();
         pending.meta.insert(key.key(), value.map(str::to_owned));
-        if !is_open {
-            self.commit();
-        }
+        if is_open { Ok(()) } else { self.commit() }
+    }
+
+    fn begin_inspection(&mut self, _deadline: Instant) {}
+
+    fn query_read_only(
+        &mut self,
+        sql: &str,
+        params: Vec<SqlValue>,
+        rows_max: usize,
+    ) -> Result<SomeRows, SqlError> {
+        let checked = self.node.lock().check(Fault::Statement);
+        checked.map_err(|fault| SqlError::Internal(fault.to_string()))?;
+        let mut set = self.query(sql, params)?;
+        let cut = set.rows.len() > rows_max;
+        set.rows.truncate(rows_max);
+        Ok(SomeRows { set, cut })
+    }
+
+    fn export_to(&mut self, _file: &Path) -> Result<(), StorageFault> {
         Ok(())
     }
 
@@ -364,6 +447,10 @@ impl Database for MemoryDatabase {
         disk.closed += 1;
         Ok(())
     }
+}
+
+fn internal(fault: StorageFault) -> SqlError {
+    SqlError::Internal(fault.to_string())
 }
 
 impl Drop for MemoryDatabase {

@@ -4,9 +4,13 @@
 mod clock;
 mod databases;
 mod guest;
+#[cfg(test)]
+mod page;
 mod tree;
 
 pub use clock::ManualClock;
 pub use databases::{Fault, MemoryDatabases};
 pub use guest::{ScriptedGuest, Started, scripted_event};
+#[cfg(test)]
+pub use page::check_page;
 pub use tree::TreeSetup;

@@ -156,14 +156,17 @@ impl ClassSupervisor {
             }
             Exit::Abnormal => {
                 self.0.metrics.process_exits.with_label_values(&["actor", "failed"]).inc();
-                state.note_failure(&shared.address);
+                if let Some(until) = state.note_failure(&shared.address) {
+                    self.0.residents.set_quarantined(&shared.address, until);
+                }
             }
         }
     }
 }
 
 impl State {
-    fn note_failure(&mut self, address: &Address) {
+    /// Counts a failure; the end of the quarantine, if it leads to one.
+    fn note_failure(&mut self, address: &Address) -> Option<Instant> {
         let now = Instant::now();
         if self.failing.len() >= FAILING_ADDRESSES_MAX && !self.failing.contains_key(address) {
             self.failing.retain(|_, failures| failures.matter(now));
@@ -178,7 +181,9 @@ impl State {
             tracing::error!(actor = %address, ?time, "actor keeps failing and is quarantined");
             failures.quarantines += 1;
             failures.refused_until = Some(now + time);
+            return failures.refused_until;
         }
+        None
     }
 }
 

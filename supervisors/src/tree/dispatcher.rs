@@ -11,12 +11,14 @@ use tokio::sync::oneshot;
 use super::class_supervisor::{StartActor, Started};
 use super::directory::Directory;
 use crate::access::Access;
+use crate::actor::inspection::Inspection;
 use crate::actor::queue::{NotAdmitted, Permit};
 use crate::actor::{Mailbox, Residents};
 use crate::address::{Address, Class};
 use crate::event::{Caller, Event, Reason, Refusal, Reply, ReplyFrom, Request, Task, Ticket};
 use crate::metrics::Metrics;
-use crate::ports::{Databases, Deliver};
+use crate::ports::{Clock, Databases, Deliver};
+use crate::tap::{EventHead, Happening, Outcome, Record, Tap};
 
 /// How often an event may meet an actor that has just left memory before it is refused.
 const ATTEMPTS: usize = 8;
@@ -27,6 +29,8 @@ pub struct Dispatcher {
     pub residents: Arc<Residents>,
     pub databases: Arc<dyn Databases>,
     pub metrics: Arc<Metrics>,
+    pub tap: Arc<Tap>,
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Deliver for Dispatcher {
@@ -36,6 +40,10 @@ impl Deliver for Dispatcher {
         answer: ReplyFrom,
     ) -> Pin<Box<dyn Future<Output = Result<Reply, Refusal>> + Send + '_>> {
         Box::pin(Dispatcher::deliver(self, event, answer))
+    }
+
+    fn is_busy(&self, address: &Address) -> bool {
+        self.residents.find(address).is_some_and(|mailbox| mailbox.shared.gate.is_busy())
     }
 }
 
@@ -52,12 +60,26 @@ impl Dispatcher {
     async fn deliver_once(&self, event: Event, reply: ReplyFrom) -> Result<Reply, Refusal> {
         let ticket = event.ticket.clone();
         let _leaves = event.task.is_whole().then(|| Leaves(&ticket));
-        self.enqueue(event).await?;
+        // Copied only for who listens: the event itself is gone when it is refused.
+        let noted = self.tap.is_open().then(|| (event.address.clone(), EventHead::of(&event.task)));
+        let enqueued = self.enqueue(event).await;
+        if let (Err(refusal), Some((address, head))) = (&enqueued, noted) {
+            self.tell_refused(address, head, refusal.reason);
+        }
+        enqueued?;
         match reply.await {
             Ok(answer) => answer,
             Err(_) if ticket.has_started() => Err(Refusal::ran(Reason::HostFault)),
             Err(_) => Err(Refusal::not_run(Reason::Unavailable)),
         }
+    }
+
+    fn tell_refused(&self, address: Address, head: EventHead, reason: Reason) {
+        self.tap.tell(|| Record {
+            at: self.clock.now(),
+            address,
+            what: Happening::did_not_run(head, Outcome::Refused(reason)),
+        });
     }
 
     async fn enqueue(&self, event: Event) -> Result<(), Refusal> {
@@ -85,6 +107,34 @@ impl Dispatcher {
             match mailbox.send(place, task, reply, ticket) {
                 Ok(()) => return Ok(()),
                 Err(returned) => (task, reply, ticket) = *returned,
+            }
+        }
+        Err(Refusal::not_run(Reason::Unavailable))
+    }
+
+    /// Puts an inspection into the queue of its actor, which is made resident for it.
+    pub async fn inspect(
+        &self,
+        address: &Address,
+        mut inspection: Inspection,
+    ) -> Result<(), Refusal> {
+        for _ in 0..ATTEMPTS {
+            let (mailbox, place) = match self.residents.find(address) {
+                Some(mailbox) => match mailbox.admit_job() {
+                    Ok(place) => (mailbox, place),
+                    Err(_) => {
+                        mailbox.shared.gone().await;
+                        continue;
+                    }
+                },
+                None => self.wake(address).await?,
+            };
+            if self.residents.is_stopping() {
+                return Err(Refusal::not_run(Reason::Stopping));
+            }
+            match mailbox.inspect(place, inspection) {
+                Ok(()) => return Ok(()),
+                Err(returned) => inspection = returned,
             }
         }
         Err(Refusal::not_run(Reason::Unavailable))

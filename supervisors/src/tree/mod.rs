@@ -21,16 +21,18 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::access::Access;
-use crate::actor::Residents;
+use crate::actor::inspection::Inspection;
 use crate::actor::mailbox::ActorMessage;
 use crate::actor::process::ClassRuntime;
 use crate::actor::scope::ScopePorts;
-use crate::address::{Class, Tenant};
+use crate::actor::{InspectError, Inspected, QueueLength, Residents, Served, Standing};
+use crate::address::{Address, Class, Tenant};
 use crate::alarm::{Bell, TimerParts};
-use crate::event::{Event, Refusal, Reply, ReplyFrom};
+use crate::event::{Event, Reason, Refusal, Reply, ReplyFrom};
 use crate::limits::ALARMS_AT_ONCE;
 use crate::metrics::Metrics;
-use crate::ports::{Clock, Databases, Deliver, Guest};
+use crate::ports::{Clock, Database, Databases, Deliver, Guest};
+use crate::tap::{Listener, Tap};
 use crate::values::Values;
 use directory::Directory;
 use dispatcher::Dispatcher;
@@ -64,6 +66,8 @@ pub struct TreePorts {
 /// A running supervision tree.
 pub struct Tree {
     root: ActorRef<StartChild>,
+    classes: HashMap<Class, Arc<ClassRuntime>>,
+    tap: Arc<Tap>,
     dispatcher: Arc<Dispatcher>,
     residents: Arc<Residents>,
     bell: Arc<Bell>,
@@ -81,6 +85,7 @@ impl Tree {
         let residents = Residents::new(config.instances_max, Arc::clone(&metrics));
         let directory = Arc::new(Directory::default());
         let bell = Arc::new(Bell::default());
+        let tap = Tap::new(Arc::clone(&metrics));
         let dispatcher = Arc::new(Dispatcher {
             access: classes
                 .iter()
@@ -90,6 +95,8 @@ impl Tree {
             residents: Arc::clone(&residents),
             databases: Arc::clone(&ports.databases),
             metrics: Arc::clone(&metrics),
+            tap: Arc::clone(&tap),
+            clock: Arc::clone(&ports.clock),
         });
         let deliver: Arc<dyn Deliver> = Arc::clone(&dispatcher) as _;
         let timer = TimerParts {
@@ -109,6 +116,7 @@ impl Tree {
                 bell: Arc::clone(&bell),
                 values: Arc::new(spec.values),
                 metrics: Arc::clone(&metrics),
+                tap: Arc::clone(&tap),
                 wall_budget: config.wall_budget,
             };
             let runtime = ClassRuntime {
@@ -122,23 +130,68 @@ impl Tree {
             };
             (class, Arc::new(runtime))
         };
+        let classes: HashMap<_, _> = classes.into_iter().map(class_runtime).collect();
         let (given_up_sender, given_up) = watch::channel(false);
         let supervisor = RootSupervisor {
             directory,
-            classes: classes.into_iter().map(class_runtime).collect(),
+            classes: classes.clone(),
             timer: Arc::new(timer),
             residents: Arc::clone(&residents),
             metrics: Arc::clone(&metrics),
             given_up: given_up_sender,
         };
         let (root, _joined) = RootSupervisor::spawn(None, supervisor, ()).await?;
-        Ok(Self { root, dispatcher, residents, bell, given_up })
+        Ok(Self { root, classes, tap, dispatcher, residents, bell, given_up })
     }
 
     /// Delivers an event and returns the head of its answer. A caller that stops polling leaves:
     /// the event is then not run, unless it has started or its body is still arriving.
     pub async fn deliver(&self, event: Event, reply: ReplyFrom) -> Result<Reply, Refusal> {
         self.dispatcher.deliver(event, reply).await
+    }
+
+    /// Has an operator read an actor's database, between two of its events. Makes the actor
+    /// resident, runs none of its code, and makes no database. Waits for the event that runs now.
+    pub async fn inspect<T: Send + 'static>(
+        &self,
+        address: &Address,
+        read: impl FnOnce(&mut dyn Database) -> T + Send + 'static,
+    ) -> Inspected<T> {
+        let (inspection, answer) = Inspection::new(read);
+        self.dispatcher.inspect(address, inspection).await.map_err(InspectError::Refused)?;
+        let gone = |_| InspectError::Refused(Refusal::not_run(Reason::Unavailable));
+        answer.await.map_err(gone)?
+    }
+
+    /// What the processes know of an actor, without asking it.
+    pub fn standing(&self, address: &Address) -> Standing {
+        let served = self.classes.get(&address.class).map(|class| Served {
+            component: class.guest.component().to_owned(),
+            access: class.access.clone(),
+        });
+        let queue = self.residents.find(address).map(|mailbox| QueueLength {
+            waiting: mailbox.shared.gate.waiting(),
+            is_running: mailbox.shared.gate.is_running(),
+        });
+        Standing {
+            served,
+            queue,
+            quarantined: self.residents.quarantined_for(address),
+            node_is_stopping: self.residents.is_stopping(),
+        }
+    }
+
+    /// Follows what happens from now on.
+    pub fn listen(&self) -> Listener {
+        self.tap.listen()
+    }
+
+    pub fn is_resident(&self, address: &Address) -> bool {
+        self.residents.find(address).is_some()
+    }
+
+    pub fn serves(&self, class: &Class) -> bool {
+        self.classes.contains_key(class)
     }
 
     /// The node takes traffic: due alarms run from now on.

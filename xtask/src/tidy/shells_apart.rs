@@ -10,9 +10,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bucket", &["telemetry"]),
     ("database", &["telemetry"]),
     ("host", &["telemetry"]),
+    ("admin", &["telemetry"]),
     ("peer_link", &["telemetry"]),
     ("edge", &["telemetry"]),
-    ("cli", &["telemetry", "bucket", "config", "serve"]),
+    ("cli", &["telemetry", "bucket", "admin", "config", "serve"]),
 ];
 
 pub fn check(sources: &Sources) -> Vec<Problem> {
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn cli_sees_no_shell_but_the_bucket() {
+    fn cli_sees_no_shell_but_the_bucket_and_what_operators_ask() {
         assert_eq!(count("src/cli/dev.rs", "use crate::host::Engine;"), 1);
     }
 }

@@ -22,6 +22,8 @@ impl ActorScope {
     pub fn begin_alarm(&self) -> Result<Option<u32>, StorageFault> {
         let mut state = self.lock();
         state.alarm_changed = true;
+        // Who asks has read an entry that may be wrong: it is written anew.
+        state.indexed = None;
         let Some(database) = self.existing(&mut state)? else { return Ok(None) };
         let (pending, now) = (read(database, Meta::Alarm)?, self.clock.now());
         let Some(number) = rules::attempt_due(pending, now) else { return Ok(None) };

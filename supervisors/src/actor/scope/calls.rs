@@ -10,15 +10,18 @@ use bytes::{Bytes, BytesMut};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::ScopePorts;
 use crate::address::{ActorName, Address, Class, Tenant};
 use crate::event::{
     Body, BodyStream, CallChain, Caller, Event, Header, Reason, Reply, ReplyTo, Request,
     RequestHead, Task, Ticket,
 };
 use crate::headers;
-use crate::limits::{CALL_BODY_BYTES_MAX, CALL_RESERVE, CALL_RESERVE_WALL, CALLS_AT_ONCE};
-use crate::metrics::Metrics;
-use crate::ports::{CallError, CallRequest, CallResponse, Deliver};
+use crate::limits::{
+    CALL_BODY_BYTES_MAX, CALL_HEAD_BYTES_MAX, CALL_RESERVE, CALL_RESERVE_WALL, CALLS_AT_ONCE,
+};
+use crate::ports::{CallError, CallRequest, CallResponse};
+use crate::tap::{CallEnded, Happening};
 
 /// How long before its caller's wall a call gives up, so that the caller can still answer.
 pub fn reserve(wall: Duration) -> Duration {
@@ -28,8 +31,7 @@ pub fn reserve(wall: Duration) -> Duration {
 /// What the calls of one event share.
 #[derive(Clone)]
 pub struct Outgoing {
-    pub deliver: Arc<dyn Deliver>,
-    pub metrics: Arc<Metrics>,
+    pub ports: Arc<ScopePorts>,
     pub tenant: Tenant,
     pub chain: CallChain,
     pub deadline: Instant,
@@ -41,7 +43,7 @@ impl Outgoing {
         target: String,
         request: CallRequest,
     ) -> Result<CallResponse, CallError> {
-        let room = Room::new("the response");
+        let room = Room::new("the response is");
         self.call_within(&target, request, &room).await
     }
 
@@ -60,7 +62,7 @@ impl Outgoing {
             let why = "the requests together are larger than 16 MiB; nothing ran";
             return vec![Err(CallError::Failed(why.into())); count];
         }
-        let room = Room::new("the responses together");
+        let room = Room::new("the responses together are");
         let mut running = JoinSet::new();
         for (at, (target, request)) in calls.into_iter().enumerate() {
             let (outgoing, room) = (self.clone(), room.clone());
@@ -84,7 +86,12 @@ impl Outgoing {
     ) -> Result<CallResponse, CallError> {
         let started = Instant::now();
         let answer = self.answer(target, request, room).await;
-        self.metrics.called(outcome(&answer), started.elapsed());
+        let (outcome, took) = (outcome(&answer), started.elapsed());
+        self.ports.metrics.called(outcome, took);
+        self.ports.tell(self.chain.caller(), || {
+            let status = answer.as_ref().ok().map(|response| response.status);
+            Happening::CallOut(CallEnded { target: target.to_owned(), outcome, status, took })
+        });
         answer
     }
 
@@ -105,7 +112,7 @@ impl Outgoing {
         let (reply, from) = ReplyTo::channel();
         let task = Task::Request(request);
         let event = Event { address, task, reply, ticket: Ticket::default() };
-        let reply = timeout_at(self.deadline, self.deliver.deliver(event, from)).await;
+        let reply = timeout_at(self.deadline, self.ports.deliver.deliver(event, from)).await;
         let reply = match reply.map_err(|_| CallError::Timeout)? {
             Ok(reply) => reply,
             Err(refusal) if refusal.reason == Reason::NotFound => {
@@ -198,10 +205,15 @@ fn checked(request: CallRequest, caller: Caller) -> Result<Request, CallError> {
     if method.is_empty() || !method.bytes().all(is_token) {
         return Err(refuse("the method is no HTTP method"));
     }
-    if !path.starts_with('/') || path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+    if !path.starts_with('/') || path.bytes().any(must_be_encoded) {
         return Err(refuse(
-            "the path must start with \"/\" and hold no spaces or control characters",
+            "the path must start with \"/\", and spaces, control characters and any of # < > ` in \
+             it be percent-encoded",
         ));
+    }
+    let head: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if method.len() + path.len() + head > CALL_HEAD_BYTES_MAX {
+        return Err(refuse("method, path and headers together are larger than 32 KiB"));
     }
     if body.len() > CALL_BODY_BYTES_MAX {
         return Err(refuse("the request's body is larger than 16 MiB"));
@@ -228,6 +240,11 @@ fn checked(request: CallRequest, caller: Caller) -> Result<Request, CallError> {
     };
     let head = RequestHead { method, path, authority: String::new(), headers: kept };
     Ok(Request { head, body, caller })
+}
+
+/// What no request target holds as it is; a path would end at a `#`.
+fn must_be_encoded(byte: u8) -> bool {
+    byte <= b' ' || byte == 0x7f || b"#<>`".contains(&byte)
 }
 
 fn is_token(byte: u8) -> bool {
@@ -276,6 +293,9 @@ mod tests {
             request("GET", "no-slash", &[]),
             request("GET", "/a b", &[]),
             request("GET", "/a\r\nx: y", &[]),
+            request("GET", "/a#b", &[]),
+            request("GET", "/a?b=<c>", &[]),
+            request("GET", &format!("/{}", "a".repeat(CALL_HEAD_BYTES_MAX)), &[]),
             request("GET", "/", &[("", "x")]),
             request("GET", "/", &[("a b", "x")]),
             request("GET", "/", &[("a", "x\r\ny: z")]),

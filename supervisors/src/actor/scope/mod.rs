@@ -3,6 +3,10 @@
 
 mod alarms;
 mod calls;
+mod inspect;
+mod log;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,15 +16,16 @@ use tokio::time::Instant;
 pub use alarms::Attempt;
 
 use self::calls::Outgoing;
+use self::log::LogRate;
 use crate::address::Address;
 use crate::alarm::Bell;
 use crate::event::{CallChain, Caller, Reason, Refusal};
-use crate::limits::LOG_LINES_PER_SECOND;
 use crate::metrics::Metrics;
 use crate::ports::{
     CallError, CallRequest, CallResponse, Clock, Database, Databases, Deliver, EventScope, Meta,
     OpenError, RowSet, ScopeFuture, SqlError, SqlValue, StorageFault,
 };
+use crate::tap::{Happening, Record, Tap};
 use crate::time::Timestamp;
 use crate::values::Values;
 
@@ -40,8 +45,8 @@ struct State {
     delete: Delete,
     /// The database failed in this event: it must be closed and opened anew.
     given_up: bool,
-    /// Who wait for what the present event calls: its callers, and this actor.
-    chain: CallChain,
+    /// Who sent the present event.
+    caller: Caller,
     /// An alarm is firing: the guest's calls concern the one after it.
     firing: bool,
     /// Which attempt of `on-alarm` runs; 0 in other handlers.
@@ -52,8 +57,7 @@ struct State {
     indexed: Option<Option<Timestamp>>,
     /// Whether an alarm is pending, once that is known.
     has_alarm: Option<bool>,
-    log_window: Instant,
-    log_lines: u32,
+    log: LogRate,
 }
 
 impl State {
@@ -78,7 +82,15 @@ pub struct ScopePorts {
     pub bell: Arc<Bell>,
     pub values: Arc<Values>,
     pub metrics: Arc<Metrics>,
+    pub tap: Arc<Tap>,
     pub wall_budget: Duration,
+}
+
+impl ScopePorts {
+    /// Tells who follows this node what happened to an actor.
+    pub fn tell(&self, address: &Address, what: impl FnOnce() -> Happening) {
+        self.tap.tell(|| Record { at: self.clock.now(), address: address.clone(), what: what() });
+    }
 }
 
 /// The `EventScope` of one resident actor.
@@ -115,14 +127,13 @@ impl ActorScope {
             deadline: now,
             delete: Delete::NotAsked,
             given_up: false,
-            chain: CallChain::below(&Caller::Outside, &address),
+            caller: Caller::Outside,
             firing: false,
             attempt: 0,
             alarm_changed: false,
             indexed: None,
             has_alarm: None,
-            log_window: now,
-            log_lines: 0,
+            log: LogRate::new(now),
         };
         Arc::new(Self { address, ports, state: Mutex::new(state) })
     }
@@ -134,7 +145,7 @@ impl ActorScope {
         state.firing = false;
         state.attempt = 0;
         state.alarm_changed = false;
-        state.chain = CallChain::below(caller, &self.address);
+        state.caller = caller.clone();
         if let Some(database) = &mut state.database {
             database.begin_event(deadline);
         }
@@ -143,6 +154,10 @@ impl ActorScope {
     /// Rolls back what is open, carries out a delete the event asked for, and settles the alarm.
     pub fn end_event(&self, attempt: Option<Attempt>) -> EndOfEvent {
         let mut state = self.lock();
+        match state.log.take_dropped() {
+            0 => {}
+            lines => self.tell(&self.address, || Happening::LogDropped { lines }),
+        }
         if !state.given_up
             && let Some(Err(fault)) = state.database.as_mut().map(|database| database.end_event())
         {
@@ -152,7 +167,7 @@ impl ActorScope {
         match state.delete {
             Delete::Done => return EndOfEvent::Deleted,
             Delete::AtTheEnd | Delete::Failed => {
-                if let Err(fault) = self.delete_now(&mut state) {
+                if let Err(fault) = self.delete_now(&mut state, "self") {
                     tracing::error!(actor = %self.address, error = %fault, "delete failed");
                     return EndOfEvent::GivenUp;
                 }
@@ -313,14 +328,17 @@ impl ActorScope {
     }
 
     /// The one routine behind every delete: nothing of the actor stays on this node.
-    fn delete_now(&self, state: &mut State) -> Result<(), StorageFault> {
+    fn delete_now(&self, state: &mut State, how: &str) -> Result<(), StorageFault> {
         state.forget_database();
         state.given_up = false;
         state.alarm_changed = false;
-        self.databases.remove(&self.address)
+        let removed = self.databases.remove(&self.address);
+        self.metrics.deleted(how, removed.is_ok());
+        removed
     }
 
     fn write_durably(&self, sql: &str, params: Vec<SqlValue>) -> Result<u64, SqlError> {
+        let started = Instant::now();
         let mut state = self.lock();
         let changed =
             self.with_open(&mut state, |database| database.exec_before_sync(sql, params))?;
@@ -336,6 +354,7 @@ impl ActorScope {
                 SqlError::Internal("the write could not be made durable".into())
             })
         })?;
+        self.metrics.durable_write_seconds.observe(started.elapsed().as_secs_f64());
         Ok(changed)
     }
 
@@ -343,10 +362,9 @@ impl ActorScope {
     fn outgoing(&self) -> Outgoing {
         let state = self.lock();
         Outgoing {
-            deliver: Arc::clone(&self.deliver),
-            metrics: Arc::clone(&self.metrics),
+            ports: Arc::clone(&self.ports),
             tenant: self.address.tenant.clone(),
-            chain: state.chain.clone(),
+            chain: CallChain::below(&state.caller, &self.address),
             deadline: state.deadline - calls::reserve(self.wall_budget),
         }
     }
@@ -393,7 +411,7 @@ impl EventScope for ActorScope {
                     .into(),
             ))
         } else {
-            match self.delete_now(&mut state) {
+            match self.delete_now(&mut state, "self_durable") {
                 Ok(()) => {
                     state.delete = Delete::Done;
                     Ok(())
@@ -444,18 +462,12 @@ impl EventScope for ActorScope {
     }
 
     fn log(&self, line: &str, is_error: bool) {
-        let mut state = self.lock();
-        if state.log_window.elapsed().as_secs() >= 1 {
-            state.log_window = Instant::now();
-            state.log_lines = 0;
-        }
-        state.log_lines += 1;
-        if state.log_lines > LOG_LINES_PER_SECOND {
+        if !self.lock().log.admits() {
             self.metrics.guest_log_lines_dropped.inc();
             return;
         }
-        drop(state);
         self.metrics.guest_log_lines.inc();
+        self.tell(&self.address, || Happening::Log { is_error, line: line.to_owned() });
         let stream = if is_error { "stderr" } else { "stdout" };
         tracing::info!(target: "wasmkeep::guest", actor = %self.address, stream, "{line}");
     }

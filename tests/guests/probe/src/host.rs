@@ -1,5 +1,6 @@
 //! What the other functions of the host answer.
 
+use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use wasmkeep_sdk::actors::{self, Answer, Call, CallError};
 use wasmkeep_sdk::storage::SqlError;
@@ -10,9 +11,11 @@ use wasmkeep_sdk::{
 
 use crate::sql;
 
-pub fn address() -> Response {
+const LONG_BODY: usize = 64 * 1024;
+
+pub fn address_json() -> Json {
     let actors::Address { tenant, class, name } = actors::self_address();
-    Response::json(&json!({ "tenant": tenant, "class": class, "name": name }))
+    json!({ "tenant": tenant, "class": class, "name": name })
 }
 
 pub fn alarm(method: &Method, request: &Request) -> Result<Response> {
@@ -25,11 +28,15 @@ pub fn alarm(method: &Method, request: &Request) -> Result<Response> {
         Method::Delete => alarms::clear(),
         _ => Ok(()),
     };
-    let pending = match done.and_then(|()| alarms::get_ms()) {
+    Ok(Response::json(&pending(done)))
+}
+
+/// The alarm that is pending once `done` is, and the attempt that runs.
+pub fn pending(done: Result<(), SqlError>) -> Json {
+    match done.and_then(|()| alarms::get_ms()) {
         Ok(at) => json!({ "at": at, "attempt": alarms::attempt() }),
         Err(error) => sql::failed(error),
-    };
-    Ok(Response::json(&pending))
+    }
 }
 
 pub fn alarms_that_ran() -> Result<Response> {
@@ -44,6 +51,10 @@ pub fn alarms_that_ran() -> Result<Response> {
 
 pub fn env(request: &Request) -> Response {
     Response::json(&values::get(request.query("name").unwrap_or_default()))
+}
+
+pub fn call_in_init() -> Json {
+    answered(actors::call("probe/called").get("/echo").send())
 }
 
 pub fn call(request: &mut Request) -> Result<Response> {
@@ -67,8 +78,46 @@ fn path_to_call<'a>(request: &Request<'a>) -> &'a str {
     request.query("path").unwrap_or("/hello")
 }
 
-fn answered(answer: Result<Answer, CallError>) -> Json {
+/// One call as data. A body of `body-size` bytes, no text, is made here.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct CallStep {
+    target: String,
+    #[serde(default)]
+    method: Option<String>,
+    #[serde(default = "hello")]
+    path: String,
+    #[serde(default)]
+    headers: Vec<(String, String)>,
+    #[serde(default)]
+    body: String,
+    #[serde(default)]
+    body_size: usize,
+}
+
+fn hello() -> String {
+    "/hello".to_owned()
+}
+
+impl CallStep {
+    pub fn call(self) -> Call {
+        let method = self.method.map_or(Method::Get, Method::Other);
+        let call = actors::call(self.target).method(method, self.path);
+        let call =
+            self.headers.into_iter().fold(call, |call, (name, value)| call.header(name, value));
+        match self.body_size {
+            0 => call.body(self.body),
+            size => call.body(vec![0xff; size]),
+        }
+    }
+}
+
+/// `{status, headers, body}`, of a long body `{…, body_len}` instead, or `{error}`.
+pub fn answered(answer: Result<Answer, CallError>) -> Json {
     match answer {
+        Ok(answer) if answer.bytes().len() > LONG_BODY => {
+            json!({ "status": answer.status_code(), "body_len": answer.bytes().len() })
+        }
         Ok(answer) => {
             let headers = answer.headers().iter();
             let headers = headers.map(|(name, value)| (name, String::from_utf8_lossy(value)));

@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use serde_json::json;
-use wasmkeep_sdk::{Error, Request, Response, Result};
+use wasmkeep_sdk::{Error, Request, Response, Result, actors};
 
-use crate::work;
+use crate::{host, work};
 
 pub fn answer(mut request: Request) -> Result<Response> {
     let number = |name| request.parse_query::<u64>(name);
@@ -59,6 +59,16 @@ pub fn answer(mut request: Request) -> Result<Response> {
                 out.flush()?;
                 std::thread::sleep(Duration::from_millis(ms));
                 work::trap()
+            }))
+        }
+        ["stream-call"] => {
+            let target = request.query("target").unwrap_or_default().to_owned();
+            let path = request.query("path").unwrap_or("/hello").to_owned();
+            Ok(Response::stream(move |out| {
+                out.write_all(b"chunk")?;
+                out.flush()?;
+                let answer = host::answered(actors::call(target).get(path).send());
+                Ok(out.write_all(answer.to_string().as_bytes())?)
             }))
         }
         ["stream-error"] => Ok(Response::stream(|out| {

@@ -10,13 +10,16 @@
 //! | `GET /seen…` | text: path and query as the guest sees them |
 //! | `GET /memory` | text: how often this instance was asked |
 //! | `GET /init` | text: how often `on-init` ran; not for names that start with `nostore` |
-//! | `POST /sql` | runs `{"steps": […]}`: see [`sql`] |
+//! | `POST /sql` | runs `{"steps": […]}`: see [`steps`] |
+//! | `POST /on-alarm` | keeps such steps: `on-alarm` runs them |
 //! | `GET /spin-sql` | an endless query and one after it: `{spin, later}` |
 //! | `GET /trap-in-transaction`, `/leave-open`, `/error-in-transaction` | `BEGIN`, one row into `t` (made before), then a trap, a 200, an error |
 //! | `GET /error?status=` | an error of that status, or an internal one |
 //! | `GET /trap`, `/panic`, `/stack`, `/loop` | never answers |
+//! | `GET /span?ms=` | waits; `{began, ended}` in ms |
 //! | `GET /burn?iters=`, `/wait?ms=`, `/grow?mib=&keep=&touch=` | uses CPU, time, memory: see [`work`] |
 //! | `GET /stream?chunks=&size=&ms=` | that many chunks with a pause before each |
+//! | `GET /stream-call?target=&path=` | a chunk of 5 bytes, then what a call from there gave |
 //! | `GET /stream-trap`, `/stream-error`, `/stream-short` | a chunk of 5 bytes, then a trap or an error; 10 bytes of 100 declared |
 //! | `GET /nothing` | returns without an answer |
 //! | `GET /status?code=`, `/headers` | text with that status; a host's header, a cookie twice |
@@ -28,28 +31,36 @@
 //! | any `/call?target=&path=` | passes method and body on: `{status, headers, body}` or `{error}` |
 //! | `GET /call-many?path=&target=…` | as many as there are targets |
 //! | `GET /env?name=` | the value, or null |
+//! | any `/fetch?url=&timeout_ms=`, `GET /fetch-stream?url=` | sends method, `x-` headers and body to a URL: see [`fetch`] |
+//! | `GET /fetch-hold?url=…&n=`, `/fetch-keep?url=`, `/fetch-kept` | several at once; one whose answer outlives the event; reads those |
+//! | `POST /fetch-upload?url=&pieces=&size=` | a body written piece by piece: also `written` |
 //! | `GET /sockets`, `POST /send?socket=`, `/close?socket=&code=&reason=`, `/broadcast` | WebSockets |
 //!
 //! The actor's name decides on the rest: `badinit…` fails `on-init`, `trapinit…` traps in it,
-//! `flakyinit…` fails it once in an instance; `badalarm…` and `trapalarm…` do so in `on-alarm`.
+//! `flakyinit…` fails it once in an instance, `callinit…` calls `probe/called` in it and keeps what it
+//! saw in `init_saw`; `badalarm…` and `trapalarm…` fail and trap in `on-alarm`.
 
 mod below;
+mod fetch;
 mod host;
 mod http;
 mod sandbox;
 mod sql;
+mod steps;
 mod work;
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use wasmkeep_sdk::websockets::{Message, OpenRequest, Socket};
-use wasmkeep_sdk::{Actor, Error, Request, Response, Result, actors, alarms, storage};
+use wasmkeep_sdk::{
+    Actor, Error, Request, Response, Result, actors, alarms, json, outbound, storage,
+};
 
 #[derive(Default)]
 struct Probe {
     asked: u64,
     kept: Vec<Vec<u8>>,
+    answers: Vec<outbound::Answer>,
 }
 
 impl Actor for Probe {
@@ -61,6 +72,11 @@ impl Actor for Probe {
         }
         storage::exec("CREATE TABLE IF NOT EXISTS init_log (at INTEGER)", ())?;
         storage::exec("INSERT INTO init_log VALUES (unixepoch())", ())?;
+        if name.starts_with("callinit") {
+            let saw = json!([host::address_json(), host::call_in_init()]).to_string();
+            storage::exec("CREATE TABLE IF NOT EXISTS init_saw (saw)", ())?;
+            storage::exec("INSERT INTO init_saw VALUES (?)", (saw,))?;
+        }
         if name.starts_with("trapinit") {
             work::trap();
         }
@@ -88,6 +104,7 @@ impl Actor for Probe {
             ("grow", []) => work::grow(&request, &mut self.kept),
             ("burn", []) => work::burn(&request),
             ("wait", []) => work::wait(&request),
+            ("span", []) => work::span(&request),
             ("loop", []) => work::spin(),
             ("stack", []) => Ok(Response::text(work::recurse(1).to_string())),
             ("trap", []) => work::trap(),
@@ -97,7 +114,8 @@ impl Actor for Probe {
                 None => Error::internal("told to fail"),
             }),
 
-            ("sql", []) => sql::run(&mut request),
+            ("sql", []) => steps::run(&mut request),
+            ("on-alarm", []) => steps::keep(&mut request),
             ("spin-sql", []) => Ok(sql::spin()),
             ("trap-in-transaction", []) => {
                 sql::leave_open(&request)?;
@@ -114,10 +132,16 @@ impl Actor for Probe {
 
             ("alarm", []) => host::alarm(&method, &request),
             ("alarms", []) => host::alarms_that_ran(),
-            ("address", []) => Ok(host::address()),
+            ("address", []) => Ok(Response::json(&host::address_json())),
             ("call", []) => host::call(&mut request),
             ("call-many", []) => Ok(host::call_many(&request)),
             ("env", []) => Ok(host::env(&request)),
+            ("fetch", []) => fetch::one(&mut request),
+            ("fetch-stream", []) => fetch::stream(&request),
+            ("fetch-hold", []) => fetch::hold(&request),
+            ("fetch-upload", []) => fetch::upload(&request),
+            ("fetch-keep", []) => fetch::keep(&request, &mut self.answers),
+            ("fetch-kept", []) => Ok(fetch::read_kept(&mut self.answers)),
             ("sockets", []) => Ok(host::sockets()),
             ("send", []) => host::send(&mut request),
             ("close", []) => host::close(&request),
@@ -136,10 +160,9 @@ impl Actor for Probe {
             return Err(Error::internal("told to fail"));
         }
         storage::exec("CREATE TABLE IF NOT EXISTS alarm_log (at, attempt)", ())?;
-        let at = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
-        let row = (i64::try_from(at)?, alarms::attempt());
+        let row = (work::now_ms()?, alarms::attempt());
         storage::exec("INSERT INTO alarm_log VALUES (?, ?)", row)?;
-        Ok(())
+        steps::alarm_script()
     }
 
     /// `?refuse=TEXT` refuses, `?name=TEXT` becomes the attachment.

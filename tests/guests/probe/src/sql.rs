@@ -1,10 +1,7 @@
-//! `POST /sql`: storage calls as data.
+//! Storage calls as data, for [`steps`](crate::steps).
 //!
-//! The body: `{"steps": [{"op": "exec", "sql": "…", "params": […]}, …]}`, where `op` is `exec`,
-//! `query`, `exec-durable`, `delete-self` or `delete-self-durable`. All run, also after an error.
-//!
-//! The answer has an entry for each: `{"changed": n}`, `{"columns": […], "rows": [[…]…]}`,
-//! `{"deleted": true}`, or `{"error": {"case": "constraint", "kind": "unique", "message": "…"}}`.
+//! The answers: `{"changed": n}`, `{"columns": […], "rows": [[…]…]}`, `{"deleted": true}`, or
+//! `{"error": {"case": "constraint", "kind": "unique", "message": "…"}}`.
 //!
 //! Parameters and values are JSON: null, integers, floats, texts, and blobs as `{"blob": "hex"}`.
 //! A parameter can also be `{"zeroblob": n}` or `{"text-of": n}`: n bytes, made here. In an answer,
@@ -17,34 +14,8 @@ use wasmkeep_sdk::storage::{self, Rows, SqlError, Value};
 use wasmkeep_sdk::{Error, Request, Response, Result};
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Script {
-    steps: Vec<Step>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Step {
-    op: Op,
-    #[serde(default)]
-    sql: String,
-    #[serde(default)]
-    params: Vec<Param>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Op {
-    Exec,
-    Query,
-    ExecDurable,
-    DeleteSelf,
-    DeleteSelfDurable,
-}
-
-#[derive(Deserialize)]
 #[serde(untagged)]
-enum Param {
+pub enum Param {
     Null,
     Integer(i64),
     Real(f64),
@@ -54,33 +25,10 @@ enum Param {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Made {
+pub enum Made {
     Blob(String),
     Zeroblob(usize),
     TextOf(usize),
-}
-
-pub fn run(request: &mut Request) -> Result<Response> {
-    let script: Script = request.json()?;
-    let mut answers = Vec::new();
-    for Step { op, sql, params } in script.steps {
-        let params = params.into_iter().map(value);
-        let params = params.collect::<Result<Vec<Value>>>()?;
-        answers.push(match op {
-            Op::Exec => changed(storage::exec(&sql, params)),
-            Op::ExecDurable => changed(storage::exec_durable(&sql, params)),
-            Op::Query => queried(storage::query(&sql, params)),
-            Op::DeleteSelf => {
-                storage::delete_self();
-                json!({ "deleted": true })
-            }
-            Op::DeleteSelfDurable => match storage::delete_self_durable() {
-                Ok(()) => json!({ "deleted": true }),
-                Err(error) => failed(error),
-            },
-        });
-    }
-    Ok(Response::json(&answers))
 }
 
 /// What an endless query gives, and whether the next statement of the event still runs.
@@ -101,14 +49,14 @@ pub fn leave_open(request: &Request) -> Result<()> {
     Ok(())
 }
 
-fn changed(result: Result<u64, SqlError>) -> Json {
+pub fn changed(result: Result<u64, SqlError>) -> Json {
     match result {
         Ok(rows) => json!({ "changed": rows }),
         Err(error) => failed(error),
     }
 }
 
-fn queried(result: Result<Rows, SqlError>) -> Json {
+pub fn queried(result: Result<Rows, SqlError>) -> Json {
     match result {
         Ok(Rows { columns, rows }) => {
             let rows = rows.into_iter().map(|row| row.into_iter().map(shown).collect());
@@ -133,7 +81,7 @@ pub fn failed(error: SqlError) -> Json {
     json!({ "error": { "case": case, "message": message } })
 }
 
-fn value(param: Param) -> Result<Value> {
+pub fn value(param: Param) -> Result<Value> {
     Ok(match param {
         Param::Null => Value::Null,
         Param::Integer(n) => Value::Integer(n),

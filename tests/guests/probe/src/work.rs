@@ -1,7 +1,7 @@
 //! CPU, time, memory and stack.
 
 use std::hint::black_box;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use wasmkeep_sdk::{Request, Response, Result, json};
 
@@ -29,6 +29,17 @@ pub fn wait(request: &Request) -> Result<Response> {
     let ms = request.parse_query("ms")?.unwrap_or(100);
     std::thread::sleep(Duration::from_millis(ms));
     Ok(Response::text(ms.to_string()))
+}
+
+/// When it began and ended to wait, so that events of many actors can be laid side by side.
+pub fn span(request: &Request) -> Result<Response> {
+    let began = now_ms()?;
+    wait(request)?;
+    Ok(Response::json(&json!({ "began": began, "ended": now_ms()? })))
+}
+
+pub fn now_ms() -> Result<i64> {
+    Ok(i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis())?)
 }
 
 /// Takes memory MiB by MiB, and says how many it got: it ends where the host refuses more.

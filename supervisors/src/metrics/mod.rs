@@ -1,0 +1,210 @@
+//! Every metric of the product, counted by processes and shells alike. What each means stands in
+//! `table`.
+
+mod table;
+
+use std::time::Duration;
+
+use prometheus::core::Collector;
+use prometheus::{
+    Error, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
+    Registry,
+};
+
+use self::table::{Form, ROWS, Row};
+use crate::address::Class;
+use crate::event::{Kind, Reason};
+
+pub struct Metrics {
+    pub registry: Registry,
+    events: IntCounterVec,
+    event_seconds: HistogramVec,
+    refusals: IntCounterVec,
+    pub residents: IntGauge,
+    pub wakes: IntCounter,
+    pub hibernations: IntCounterVec,
+    pub admission_wait_seconds: Histogram,
+    pub durable_write_seconds: Histogram,
+    deletes: IntCounterVec,
+    delete_failures: IntCounterVec,
+    pub alarm_lateness_seconds: Histogram,
+    pub alarms_put_off: IntCounter,
+    calls: IntCounterVec,
+    call_seconds: Histogram,
+    outbound_requests: IntCounterVec,
+    pub outbound_open: IntGauge,
+    pub guest_log_lines: IntCounter,
+    pub guest_log_lines_dropped: IntCounter,
+    pub tail_listeners: IntGauge,
+    pub tail_records_lost: IntCounter,
+    pub process_exits: IntCounterVec,
+}
+
+/// The counters of one class, looked up once so that an event costs no map access.
+#[derive(Clone)]
+pub struct ClassMetrics([KindMetrics; Kind::ALL.len()]);
+
+impl ClassMetrics {
+    pub fn of(&self, kind: Kind) -> &KindMetrics {
+        &self.0[kind as usize]
+    }
+}
+
+/// The counters of one class's events of one kind.
+#[derive(Clone)]
+pub struct KindMetrics {
+    pub answered: IntCounter,
+    pub failed: IntCounter,
+    pub skipped: IntCounter,
+    pub seconds: Histogram,
+}
+
+impl Metrics {
+    pub fn new() -> Result<Self, Error> {
+        let table = Table(Registry::new());
+        Ok(Self {
+            events: table.counters("wasmkeep_events_total")?,
+            event_seconds: table.histograms("wasmkeep_event_seconds")?,
+            refusals: table.counters("wasmkeep_refusals_total")?,
+            residents: table.gauge("wasmkeep_resident_actors")?,
+            wakes: table.counter("wasmkeep_wakes_total")?,
+            hibernations: table.counters("wasmkeep_hibernations_total")?,
+            admission_wait_seconds: table.histogram("wasmkeep_admission_wait_seconds")?,
+            durable_write_seconds: table.histogram("wasmkeep_durable_write_seconds")?,
+            deletes: table.counters("wasmkeep_actor_deletes_total")?,
+            delete_failures: table.counters("wasmkeep_actor_delete_failures_total")?,
+            alarm_lateness_seconds: table.histogram("wasmkeep_alarm_lateness_seconds")?,
+            alarms_put_off: table.counter("wasmkeep_alarms_put_off_total")?,
+            calls: table.counters("wasmkeep_calls_total")?,
+            call_seconds: table.histogram("wasmkeep_call_seconds")?,
+            outbound_requests: table.counters("wasmkeep_outbound_requests_total")?,
+            outbound_open: table.gauge("wasmkeep_outbound_open_requests")?,
+            guest_log_lines: table.counter("wasmkeep_guest_log_lines_total")?,
+            guest_log_lines_dropped: table.counter("wasmkeep_guest_log_lines_dropped_total")?,
+            tail_listeners: table.gauge("wasmkeep_tail_listeners")?,
+            tail_records_lost: table.counter("wasmkeep_tail_records_lost_total")?,
+            process_exits: table.counters("wasmkeep_process_exits_total")?,
+            registry: table.0,
+        })
+    }
+
+    pub fn class(&self, class: &Class) -> ClassMetrics {
+        ClassMetrics(Kind::ALL.map(|kind| {
+            let labels = [class.as_str(), kind.as_str()];
+            let outcome =
+                |outcome: &str| self.events.with_label_values(&[labels[0], labels[1], outcome]);
+            KindMetrics {
+                answered: outcome("answered"),
+                failed: outcome("failed"),
+                skipped: outcome("skipped"),
+                seconds: self.event_seconds.with_label_values(&labels),
+            }
+        }))
+    }
+
+    pub fn refused(&self, reason: Reason) {
+        self.refusals.with_label_values(&[reason.as_str()]).inc();
+    }
+
+    pub fn called(&self, outcome: &str, took: Duration) {
+        self.calls.with_label_values(&[outcome]).inc();
+        self.call_seconds.observe(took.as_secs_f64());
+    }
+
+    /// Counts a delete: `self` or `self_durable`.
+    pub fn deleted(&self, how: &str, succeeded: bool) {
+        let counted = if succeeded { &self.deletes } else { &self.delete_failures };
+        counted.with_label_values(&[how]).inc();
+    }
+
+    /// Counts an outbound request: `answered`, `denied`, `failed` or `limited`.
+    pub fn outbound(&self, outcome: &str) {
+        self.outbound_requests.with_label_values(&[outcome]).inc();
+    }
+}
+
+/// Registers metrics as the table describes them.
+struct Table(Registry);
+
+impl Table {
+    fn counter(&self, name: &str) -> Result<IntCounter, Error> {
+        let row = row(name)?;
+        self.register(IntCounter::new(row.name, row.help)?)
+    }
+
+    fn counters(&self, name: &str) -> Result<IntCounterVec, Error> {
+        let row = row(name)?;
+        self.register(IntCounterVec::new(Opts::new(row.name, row.help), row.labels)?)
+    }
+
+    fn gauge(&self, name: &str) -> Result<IntGauge, Error> {
+        let row = row(name)?;
+        self.register(IntGauge::new(row.name, row.help)?)
+    }
+
+    fn histogram(&self, name: &str) -> Result<Histogram, Error> {
+        self.register(Histogram::with_opts(histogram(row(name)?)?)?)
+    }
+
+    fn histograms(&self, name: &str) -> Result<HistogramVec, Error> {
+        let row = row(name)?;
+        self.register(HistogramVec::new(histogram(row)?, row.labels)?)
+    }
+
+    fn register<M: Collector + Clone + 'static>(&self, metric: M) -> Result<M, Error> {
+        self.0.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+}
+
+fn row(name: &str) -> Result<&'static Row, Error> {
+    let row = ROWS.iter().find(|row| row.name == name);
+    row.ok_or_else(|| Error::Msg(format!("{name} is not in the table of metrics")))
+}
+
+fn histogram(row: &Row) -> Result<HistogramOpts, Error> {
+    match row.form {
+        Form::Histogram(buckets) => {
+            Ok(HistogramOpts::new(row.name, row.help).buckets(buckets.to_vec()))
+        }
+        _ => Err(Error::Msg(format!("{} is no histogram in the table of metrics", row.name))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_of_the_table_is_registered_once_as_it_says() {
+        let metrics = Metrics::new().expect("all are in the table");
+        for row in ROWS {
+            let taken = match row.form {
+                Form::Counter => metrics.registry.register(Box::new(
+                    IntCounterVec::new(Opts::new(row.name, row.help), row.labels).expect("legal"),
+                )),
+                Form::Gauge => metrics
+                    .registry
+                    .register(Box::new(IntGauge::new(row.name, row.help).expect("legal"))),
+                Form::Histogram(_) => metrics.registry.register(Box::new(
+                    HistogramVec::new(histogram(row).expect("one"), row.labels).expect("legal"),
+                )),
+            };
+            assert!(matches!(taken, Err(Error::AlreadyReg)), "{} is not registered", row.name);
+        }
+    }
+
+    /// `UPDATE_DOCS=1 cargo nextest run --package wasmkeep-supervisors` writes the table anew.
+    #[test]
+    fn the_page_on_monitoring_has_the_table_of_metrics() {
+        let mut table =
+            String::from("| metric | type | labels | counts |\n| --- | --- | --- | --- |\n");
+        for Row { name, labels, help, form } in ROWS {
+            let labels = labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>();
+            let cells =
+                [format!("`{name}`"), form.word().into(), labels.join(", "), (*help).into()];
+            table += &format!("| {} |\n", cells.join(" | "));
+        }
+        crate::testing::check_page("docs/monitoring.md", "metrics", &table);
+    }
+}

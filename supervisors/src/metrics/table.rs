@@ -1,0 +1,161 @@
+//! Every metric, once: its name, labels and what it counts. `docs/monitoring.md` is made from it.
+
+pub struct Row {
+    pub name: &'static str,
+    pub labels: &'static [&'static str],
+    pub help: &'static str,
+    pub form: Form,
+}
+
+/// What kind of metric, and the bounds of a histogram's buckets.
+pub enum Form {
+    Counter,
+    Gauge,
+    Histogram(&'static [f64]),
+}
+
+impl Form {
+    #[cfg(test)]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Form::Counter => "counter",
+            Form::Gauge => "gauge",
+            Form::Histogram(_) => "histogram",
+        }
+    }
+}
+
+/// Seconds: from a hot actor's answer to an event at its wall.
+const EVENT_SECONDS: &[f64] =
+    &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0, 30.0];
+/// Seconds: up to the 250 ms that an event waits.
+const ADMISSION_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.25];
+
+const fn counter(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Row {
+    Row { name, labels, help, form: Form::Counter }
+}
+
+const fn gauge(name: &'static str, help: &'static str) -> Row {
+    Row { name, labels: &[], help, form: Form::Gauge }
+}
+
+const fn seconds(
+    name: &'static str,
+    labels: &'static [&'static str],
+    buckets: &'static [f64],
+    help: &'static str,
+) -> Row {
+    Row { name, labels, help, form: Form::Histogram(buckets) }
+}
+
+pub const ROWS: &[Row] = &[
+    counter(
+        "wasmkeep_events_total",
+        &["class", "kind", "outcome"],
+        "events of each kind (`request`, `call`, `alarm`) taken off a queue. `answered`: the \
+         handler ended well, whatever status it chose. `failed`: the server answered in its place, \
+         or cut the answer; of an alarm, that it is tried again. `skipped`: the sender had left, or \
+         no alarm was due, so nothing ran",
+    ),
+    seconds(
+        "wasmkeep_event_seconds",
+        &["class", "kind"],
+        EVENT_SECONDS,
+        "from the start of an event in its actor to its end: waking, `on-init` and streaming \
+         included, waiting in the queue not",
+    ),
+    counter(
+        "wasmkeep_refusals_total",
+        &["reason"],
+        "answers the server made itself, by the words of the page on errors",
+    ),
+    gauge(
+        "wasmkeep_resident_actors",
+        "actors in memory now, those about to leave included; at most `--max-instances`",
+    ),
+    counter("wasmkeep_wakes_total", &[], "actors brought into memory, new ones included"),
+    counter(
+        "wasmkeep_hibernations_total",
+        &["cause"],
+        "actors that left memory: `idle` (the timeout), `evicted` (another needed the place), \
+         `stopping` (the node stops)",
+    ),
+    seconds(
+        "wasmkeep_admission_wait_seconds",
+        &[],
+        ADMISSION_SECONDS,
+        "how long events waited because every place in memory was taken; those that found one at \
+         once are not in it",
+    ),
+    seconds(
+        "wasmkeep_durable_write_seconds",
+        &[],
+        EVENT_SECONDS,
+        "how long `exec-durable` took, statement and sync together",
+    ),
+    counter(
+        "wasmkeep_actor_deletes_total",
+        &["how"],
+        "actors that deleted themselves: `self` (at the end of an event), `self_durable`",
+    ),
+    counter(
+        "wasmkeep_actor_delete_failures_total",
+        &["how"],
+        "deletes that failed in the files, by the same words",
+    ),
+    seconds(
+        "wasmkeep_alarm_lateness_seconds",
+        &[],
+        EVENT_SECONDS,
+        "from when an alarm was due to the start of its handler; retries count from when they were \
+         due",
+    ),
+    counter(
+        "wasmkeep_alarms_put_off_total",
+        &[],
+        "due alarms that could not run (no capacity, a database that does not open) and are tried \
+         again",
+    ),
+    counter(
+        "wasmkeep_calls_total",
+        &["outcome"],
+        "calls between actors, as their callers saw them: `answered` (also by the server), \
+         `timeout`, `reentrant`, `invalid-address`, `failed`",
+    ),
+    seconds(
+        "wasmkeep_call_seconds",
+        &[],
+        EVENT_SECONDS,
+        "how long calls took, as their callers saw it",
+    ),
+    counter(
+        "wasmkeep_outbound_requests_total",
+        &["outcome"],
+        "requests that actors sent. `answered`: an answer's head came, whatever its status. \
+         `denied`: refused for its URL, port or address, before any connection. `limited`: too many \
+         were open. `failed`: everything else, and those the guest did not wait for",
+    ),
+    gauge(
+        "wasmkeep_outbound_open_requests",
+        "requests of actors that are open now, from sending to the end of the answer's body; at \
+         most 256",
+    ),
+    counter("wasmkeep_guest_log_lines_total", &[], "lines that guests wrote to the log"),
+    counter(
+        "wasmkeep_guest_log_lines_dropped_total",
+        &[],
+        "lines dropped because an actor wrote more than 100 a second",
+    ),
+    gauge("wasmkeep_tail_listeners", "operators who follow events with `wasmkeep tail` now"),
+    counter(
+        "wasmkeep_tail_records_lost_total",
+        &[],
+        "records that such operators were too slow to read",
+    ),
+    counter(
+        "wasmkeep_process_exits_total",
+        &["process", "cause"],
+        "supervised processes that ended abnormally: `actor`, `class-supervisor` or `timer`, \
+         `failed`. Each is a fault of the server",
+    ),
+];
