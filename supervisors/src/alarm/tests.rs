@@ -300,6 +300,34 @@ async fn an_overdue_multitude_runs_a_bounded_number_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn slow_handlers_do_not_hold_up_other_alarms() {
+    let mut setup = TreeSetup::new();
+    setup.config.instances_max = 1000;
+    let node = Node::with(setup).await;
+    node.guest.set_alarm("wait");
+    for number in 0..ALARMS_AT_ONCE {
+        node.set(&format!("slow{number}"), 1_000).await;
+    }
+    sleep(SECOND * 3).await;
+    assert_eq!(node.guest.waiting(), ALARMS_AT_ONCE);
+    node.guest.set_alarm("");
+    node.set("quick", 0).await;
+    sleep(SECOND).await;
+    assert_eq!(node.fired("quick"), 1);
+    node.guest.release(ALARMS_AT_ONCE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_alarm_that_is_not_entered_ends_the_storage_of_its_event() {
+    let node = Node::start().await;
+    node.disk().fail(Fault::WriteIndex, 1);
+    let answer = node.ask("x", "/set 5;exec row").await;
+    assert!(answer.starts_with("internal"), "{answer}");
+    assert!(node.disk().rows(&address("x")).is_empty());
+    assert_eq!(node.ask("x", "/exec row").await, "1");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_alarm_waits_for_capacity() {
     let mut setup = TreeSetup::new();
     setup.config.instances_max = 1;

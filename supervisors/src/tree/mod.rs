@@ -106,6 +106,7 @@ impl Tree {
             bell: Arc::clone(&bell),
             classes: classes.keys().map(|class| (config.tenant.clone(), class.clone())).collect(),
             at_once: ALARMS_AT_ONCE.min(config.instances_max.div_ceil(4)),
+            most: config.instances_max.div_ceil(2),
             metrics: Arc::clone(&metrics),
         };
         let class_runtime = |(class, spec): (Class, ClassSpec)| {

@@ -93,10 +93,12 @@ impl ActorScope {
         if state.is_deleted() {
             return Ok(());
         }
-        self.index_before(&mut state, at).map_err(|fault| {
+        if let Err(fault) = self.index_before(&mut state, at) {
             tracing::error!(actor = %self.address, error = %fault, "alarm not entered");
-            SqlError::Internal("the alarm could not be entered into the node's index".into())
-        })?;
+            state.given_up = true;
+            let why = "the alarm could not be entered into the node's index";
+            return Err(SqlError::Internal(why.into()));
+        }
         state.alarm_changed = true;
         state.has_alarm = Some(true);
         let key = state.alarm_key();
