@@ -37,7 +37,7 @@ pub const BODY_BYTES_MAX: usize = 16 * MIB;
 pub const BODY_DRAIN_WAIT: Duration = Duration::from_secs(30);
 
 /// Head of one request. Larger, or with more than 96 headers: 431.
-pub const HEAD_BYTES_MAX: usize = 128 * KIB;
+pub const HEAD_BYTES_MAX: usize = 64 * KIB;
 
 /// How long a client may take to send a request's head. Longer: 408.
 pub const HEAD_WAIT: Duration = Duration::from_secs(10);

@@ -76,6 +76,31 @@ fn a_failed_sync_is_not_tried_again() {
 }
 
 #[test]
+fn after_a_failed_sync_a_durable_write_rests_on_nothing_that_may_be_lost() {
+    for file in [File::Main, File::Wal] {
+        let node = Node::new();
+        let mut database = node.open("a");
+        database.run_ok("CREATE TABLE t (v)");
+        database.run_ok("INSERT INTO t VALUES (1)");
+        faults::FAIL.set(Some(file));
+        database.sync().expect_err("the disk is on fire");
+        faults::FAIL.set(None);
+        drop(database);
+        let mut database = node.open("a");
+        database.run_ok("INSERT INTO t VALUES (2)");
+        database.sync().expect("a working disk");
+        let left = std::fs::metadata(node.wal("a")).expect("a WAL").len();
+        assert_eq!(left, 0, "what the WAL held was written anew, into the file");
+        database.run_ok("INSERT INTO t VALUES (3)");
+        database.sync().expect("a working disk");
+        let left = std::fs::metadata(node.wal("a")).expect("a WAL").len();
+        assert!(left > 0, "once is enough");
+        drop(database);
+        assert_eq!(node.open("a").integer("SELECT count(*) FROM t"), 3);
+    }
+}
+
+#[test]
 fn a_folder_that_could_not_be_synced_stays_so_for_all_in_it() {
     let node = Node::new();
     let mut database = node.open("a");
