@@ -45,6 +45,9 @@ const SETTINGS: &str = "
         PRIMARY KEY (tenant, app, class, name)
     ) WITHOUT ROWID;";
 
+/// Makes SQLite sync the WAL before and the file after.
+const MOVE_ALL: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
+
 const GET: &str = "SELECT init_component FROM fileless \
                    WHERE tenant = ?1 AND app = ?2 AND class = ?3 AND name = ?4";
 const SET: &str = "INSERT INTO fileless VALUES (?1, ?2, ?3, ?4, ?5) \
@@ -65,23 +68,37 @@ pub(super) struct Open {
     main_is_synced: bool,
     /// Something was written since the last fsync.
     unsynced: bool,
-    /// Why the index must not be used any more.
-    given_up: Option<StorageFault>,
+    /// This connection failed: the next use opens another.
+    given_up: bool,
+}
+
+impl Open {
+    fn new(connection: Connection) -> Self {
+        Self {
+            connection,
+            writes: 0,
+            main_is_synced: false,
+            // What a crash left in the WAL is not known to be on disk.
+            unsynced: true,
+            given_up: false,
+        }
+    }
+
+    fn again(&mut self, path: &Path) -> rusqlite::Result<()> {
+        // The lock on the file goes with the connection that has it.
+        self.connection = Connection::open_in_memory()?;
+        let connection = prepare(path)?;
+        connection.query_row(MOVE_ALL, [], |_| Ok(()))?;
+        *self = Self::new(connection);
+        Ok(())
+    }
 }
 
 impl Index {
     /// Opens the index, or makes it. The text of the error is for the operator.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let connection = prepare(path).map_err(|error| error.to_string())?;
-        let open = Open {
-            connection,
-            writes: 0,
-            main_is_synced: false,
-            // What a crash left in the WAL is not known to be on disk.
-            unsynced: true,
-            given_up: None,
-        };
-        Ok(Self { path: path.to_owned(), open: Mutex::new(open) })
+        Ok(Self { path: path.to_owned(), open: Mutex::new(Open::new(connection)) })
     }
 
     /// Closes it with everything in its one file, on disk.
@@ -136,17 +153,13 @@ impl Index {
 
     /// Returns once everything written is on disk.
     pub(super) fn make_durable(&self) -> Result<(), StorageFault> {
-        let mut open = self.lock();
-        if let Some(fault) = &open.given_up {
-            return Err(fault.clone());
-        }
+        let mut open = self.usable()?;
         if !open.unsynced {
             return Ok(());
         }
         off_runtime(|| open.sync()).map_err(|cause| {
-            let fault = self.fault("sync", cause);
-            open.given_up = Some(fault.clone());
-            fault
+            open.given_up = true;
+            self.fault("sync", cause)
         })
     }
 
@@ -155,17 +168,22 @@ impl Index {
         operation: &'static str,
         work: impl FnOnce(&mut Open) -> rusqlite::Result<T>,
     ) -> Result<T, StorageFault> {
-        let mut open = self.lock();
-        if let Some(fault) = &open.given_up {
-            return Err(fault.clone());
-        }
+        let mut open = self.usable()?;
         work(&mut open).map_err(|error| {
-            let fault = self.fault(operation, error.to_string());
-            if !is_disk_full(&error) {
-                open.given_up = Some(fault.clone());
-            }
-            fault
+            open.given_up |= !is_disk_full(&error);
+            self.fault(operation, error.to_string())
         })
+    }
+
+    /// The index; after a failure opened anew, since all actors need it. A failed fsync is not
+    /// tried again: what is read back goes into the file once more, as new writes.
+    fn usable(&self) -> Result<MutexGuard<'_, Open>, StorageFault> {
+        let mut open = self.lock();
+        if open.given_up {
+            off_runtime(|| open.again(&self.path))
+                .map_err(|error| self.fault("open again", error.to_string()))?;
+        }
+        Ok(open)
     }
 
     fn fault(&self, operation: &'static str, cause: String) -> StorageFault {
