@@ -7,7 +7,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -18,9 +17,6 @@ use super::connection::{connect, to_wal};
 use super::failure::is_disk_full;
 use super::off_runtime::off_runtime;
 use super::sync::{self, File};
-
-/// A failed index is opened anew at most so often.
-const REOPEN_WAIT: Duration = Duration::from_secs(1);
 
 /// Rows written between two checkpoints, each about a page of the WAL.
 const WRITES_BETWEEN_CHECKPOINTS: u32 = 2_000;
@@ -49,6 +45,9 @@ const SETTINGS: &str = "
         PRIMARY KEY (tenant, app, class, name)
     ) WITHOUT ROWID;";
 
+/// Makes SQLite sync the WAL before and the file after.
+const MOVE_ALL: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
+
 const GET: &str = "SELECT init_component FROM fileless \
                    WHERE tenant = ?1 AND app = ?2 AND class = ?3 AND name = ?4";
 const SET: &str = "INSERT INTO fileless VALUES (?1, ?2, ?3, ?4, ?5) \
@@ -69,23 +68,37 @@ pub(super) struct Open {
     main_is_synced: bool,
     /// Something was written since the last fsync.
     unsynced: bool,
-    /// Why the index must not be used as it is, and since when it was not opened anew.
-    given_up: Option<(StorageFault, Instant)>,
+    /// This connection failed: the next use opens another.
+    given_up: bool,
+}
+
+impl Open {
+    fn new(connection: Connection) -> Self {
+        Self {
+            connection,
+            writes: 0,
+            main_is_synced: false,
+            // What a crash left in the WAL is not known to be on disk.
+            unsynced: true,
+            given_up: false,
+        }
+    }
+
+    fn again(&mut self, path: &Path) -> rusqlite::Result<()> {
+        // The lock on the file goes with the connection that has it.
+        self.connection = Connection::open_in_memory()?;
+        let connection = prepare(path)?;
+        connection.query_row(MOVE_ALL, [], |_| Ok(()))?;
+        *self = Self::new(connection);
+        Ok(())
+    }
 }
 
 impl Index {
     /// Opens the index, or makes it. The text of the error is for the operator.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let connection = prepare(path).map_err(|error| error.to_string())?;
-        let open = Open {
-            connection,
-            writes: 0,
-            main_is_synced: false,
-            // What a crash left in the WAL is not known to be on disk.
-            unsynced: true,
-            given_up: None,
-        };
-        Ok(Self { path: path.to_owned(), open: Mutex::new(open) })
+        Ok(Self { path: path.to_owned(), open: Mutex::new(Open::new(connection)) })
     }
 
     /// Closes it with everything in its one file, on disk.
@@ -144,7 +157,10 @@ impl Index {
         if !open.unsynced {
             return Ok(());
         }
-        off_runtime(|| open.sync()).map_err(|cause| open.give_up(self.fault("sync", cause)))
+        off_runtime(|| open.sync()).map_err(|cause| {
+            open.given_up = true;
+            self.fault("sync", cause)
+        })
     }
 
     pub(super) fn with<T>(
@@ -154,25 +170,20 @@ impl Index {
     ) -> Result<T, StorageFault> {
         let mut open = self.usable()?;
         work(&mut open).map_err(|error| {
-            let fault = self.fault(operation, error.to_string());
-            if is_disk_full(&error) { fault } else { open.give_up(fault) }
+            open.given_up |= !is_disk_full(&error);
+            self.fault(operation, error.to_string())
         })
     }
 
-    /// The index, opened anew if it failed a while ago.
+    /// The index; after a failure opened anew, since all actors need it. A failed fsync is not
+    /// tried again: what is read back goes into the file once more, as new writes.
     fn usable(&self) -> Result<MutexGuard<'_, Open>, StorageFault> {
         let mut open = self.lock();
-        let Some((fault, since)) = &open.given_up else { return Ok(open) };
-        if since.elapsed() < REOPEN_WAIT {
-            return Err(fault.clone());
+        if open.given_up {
+            off_runtime(|| open.again(&self.path))
+                .map_err(|error| self.fault("open again", error.to_string()))?;
         }
-        match off_runtime(|| open.reopen(&self.path)) {
-            Ok(()) => {
-                tracing::warn!(path = %self.path.display(), "the index works again");
-                Ok(open)
-            }
-            Err(error) => Err(open.give_up(self.fault("open", error.to_string()))),
-        }
+        Ok(open)
     }
 
     fn fault(&self, operation: &'static str, cause: String) -> StorageFault {
@@ -186,21 +197,6 @@ impl Index {
 }
 
 impl Open {
-    fn give_up(&mut self, fault: StorageFault) -> StorageFault {
-        self.given_up = Some((fault.clone(), Instant::now()));
-        fault
-    }
-
-    fn reopen(&mut self, path: &Path) -> rusqlite::Result<()> {
-        // The old connection goes first: its end moves the WAL, which the new one reads.
-        drop(std::mem::replace(&mut self.connection, Connection::open_in_memory()?));
-        self.connection = prepare(path)?;
-        self.main_is_synced = false;
-        self.unsynced = true;
-        self.given_up = None;
-        Ok(())
-    }
-
     pub(super) fn wrote(&mut self) -> rusqlite::Result<()> {
         self.unsynced = true;
         self.writes += 1;
