@@ -16,7 +16,7 @@ use wasmkeep_supervisors::ports::StorageFault;
 use super::connection::{connect, to_wal};
 use super::failure::is_disk_full;
 use super::off_runtime::off_runtime;
-use super::sync::{self, File};
+use super::sync::{self, File, wal_path};
 
 /// Rows written between two checkpoints, each about a page of the WAL.
 const WRITES_BETWEEN_CHECKPOINTS: u32 = 2_000;
@@ -59,27 +59,33 @@ const REMOVE: &str = "DELETE FROM fileless \
 pub struct Index {
     path: PathBuf,
     open: Mutex<Open>,
+    /// Held while the files are synced, which takes as long as the disk does: who only reads or
+    /// writes does not wait for it.
+    syncing: Mutex<()>,
 }
 
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) connection: Connection,
-    writes: u32,
+    writes_since_checkpoint: u32,
     main_is_synced: bool,
-    /// Something was written since the last fsync.
-    unsynced: bool,
+    /// Counts what was written, over connections too.
+    written: u64,
+    /// How much of that is on disk.
+    synced: Option<u64>,
     /// This connection failed: the next use opens another.
     given_up: bool,
 }
 
 impl Open {
-    fn new(connection: Connection) -> Self {
+    fn new(connection: Connection, written: u64) -> Self {
         Self {
             connection,
-            writes: 0,
+            writes_since_checkpoint: 0,
             main_is_synced: false,
+            written,
             // What a crash left in the WAL is not known to be on disk.
-            unsynced: true,
+            synced: None,
             given_up: false,
         }
     }
@@ -89,7 +95,7 @@ impl Open {
         self.connection = Connection::open_in_memory()?;
         let connection = prepare(path)?;
         connection.query_row(MOVE_ALL, [], |_| Ok(()))?;
-        *self = Self::new(connection);
+        *self = Self::new(connection, self.written + 1);
         Ok(())
     }
 }
@@ -98,7 +104,8 @@ impl Index {
     /// Opens the index, or makes it. The text of the error is for the operator.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let connection = prepare(path).map_err(|error| error.to_string())?;
-        Ok(Self { path: path.to_owned(), open: Mutex::new(Open::new(connection)) })
+        let open = Mutex::new(Open::new(connection, 0));
+        Ok(Self { path: path.to_owned(), open, syncing: Mutex::default() })
     }
 
     /// Closes it with everything in its one file, on disk.
@@ -153,14 +160,38 @@ impl Index {
 
     /// Returns once everything written is on disk.
     pub(super) fn make_durable(&self) -> Result<(), StorageFault> {
-        let mut open = self.usable()?;
-        if !open.unsynced {
-            return Ok(());
+        {
+            let open = self.usable()?;
+            if open.synced == Some(open.written) {
+                return Ok(());
+            }
         }
-        off_runtime(|| open.sync()).map_err(|cause| {
-            open.given_up = true;
-            self.fault("sync", cause)
-        })
+        off_runtime(|| self.sync())
+    }
+
+    fn sync(&self) -> Result<(), StorageFault> {
+        let _one_at_a_time = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (written, main_is_synced) = {
+            let open = self.usable()?;
+            if open.synced == Some(open.written) {
+                return Ok(());
+            }
+            (open.written, open.main_is_synced)
+        };
+        let main = if main_is_synced { Ok(()) } else { sync::sync_path(&self.path, File::Main) };
+        let synced = main.and_then(|()| sync::sync_path(&wal_path(&self.path), File::Wal));
+        let mut open = self.lock();
+        match synced {
+            Ok(()) => {
+                open.main_is_synced = true;
+                open.synced = Some(written);
+                Ok(())
+            }
+            Err(cause) => {
+                open.given_up = true;
+                Err(self.fault("sync", cause))
+            }
+        }
     }
 
     pub(super) fn with<T>(
@@ -198,10 +229,10 @@ impl Index {
 
 impl Open {
     pub(super) fn wrote(&mut self) -> rusqlite::Result<()> {
-        self.unsynced = true;
-        self.writes += 1;
-        if self.writes >= WRITES_BETWEEN_CHECKPOINTS {
-            self.writes = 0;
+        self.written += 1;
+        self.writes_since_checkpoint += 1;
+        if self.writes_since_checkpoint >= WRITES_BETWEEN_CHECKPOINTS {
+            self.writes_since_checkpoint = 0;
             let main = Some(c"main");
             let moved =
                 off_runtime(|| self.connection.wal_checkpoint_v2(main, CheckpointMode::PASSIVE));
@@ -210,16 +241,6 @@ impl Open {
                 .map(drop)
                 .or_else(|error| is_disk_full(&error).then_some(()).ok_or(error));
         }
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Result<(), String> {
-        if !self.main_is_synced {
-            sync::sync_file(&self.connection, File::Main)?;
-            self.main_is_synced = true;
-        }
-        sync::sync_file(&self.connection, File::Wal)?;
-        self.unsynced = false;
         Ok(())
     }
 }

@@ -180,6 +180,18 @@ pub(super) fn wal_frames(connection: &Connection) -> rusqlite::Result<u32> {
     Ok(u32::try_from(frames).unwrap_or_default())
 }
 
+/// Syncs one of a database's files through a descriptor of its own, beside whoever uses it.
+pub(super) fn sync_path(path: &Path, file: File) -> Result<(), String> {
+    #[cfg(test)]
+    if let Some(result) = faults::on_sync(file) {
+        return result;
+    }
+    #[cfg(not(test))]
+    let _ = file;
+    let synced = std::fs::File::open(path).and_then(|opened| opened.sync_data());
+    synced.map_err(|error| error.to_string())
+}
+
 /// Syncs through SQLite's own descriptor, so an error of any write since it was opened is seen.
 pub(super) fn sync_file(connection: &Connection, file: File) -> Result<(), String> {
     #[cfg(test)]

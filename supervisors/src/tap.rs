@@ -127,7 +127,8 @@ impl EventHead {
             Caller::Outside => None,
             Caller::Actor(chain) => Some(chain.caller().clone()),
         };
-        let (method, path) = (Some(request.method.clone()), Some(request.path.clone()));
+        let method = Some(cut(&request.method, METHOD_BYTES_MAX));
+        let path = Some(cut(&request.path, PATH_BYTES_MAX));
         Self { caller, method, path, ..head }
     }
 
@@ -135,6 +136,21 @@ impl EventHead {
     pub const fn unnoted(kind: Kind) -> Self {
         Self { kind, caller: None, method: None, path: None }
     }
+}
+
+impl CallEnded {
+    pub fn new(target: &str, outcome: &'static str, status: Option<u16>, took: Duration) -> Self {
+        Self { target: cut(target, TARGET_BYTES_MAX), outcome, status, took }
+    }
+}
+
+/// What is kept of texts that guests and clients write: records wait in thousands.
+const METHOD_BYTES_MAX: usize = 32;
+const PATH_BYTES_MAX: usize = 2 * 1024;
+const TARGET_BYTES_MAX: usize = 400;
+
+fn cut(text: &str, bytes_max: usize) -> String {
+    text[..text.floor_char_boundary(bytes_max)].to_owned()
 }
 
 /// Where records go.

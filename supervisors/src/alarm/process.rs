@@ -154,11 +154,33 @@ impl State {
 
 struct Handed {
     since: Instant,
+    /// Its actor was busy with another event, behind which it waits.
+    waits_behind: bool,
     /// The index had it as due meanwhile. That may be the alarm that runs, or the next one already.
     due_again: bool,
-    /// It counts among those at once. One that waits behind a long event of its actor takes nothing
-    /// that others could use, and one that is slow mostly waits: neither may hold up the others.
+    /// It counts among those at once. One that waits behind another event takes nothing that others
+    /// could use, and one that is slow mostly waits: neither may hold up the others.
     counts: bool,
+}
+
+/// Says what came of an alarm, also when a fault of ours ended what waited for it.
+struct TellsTheTimer {
+    timer: ActorRef<TimerMessage>,
+    fired: Option<Address>,
+}
+
+impl TellsTheTimer {
+    fn tell(&mut self, outcome: Result<Reply, Refusal>) {
+        if let Some(address) = self.fired.take() {
+            let _ = self.timer.send_message(TimerMessage::Fired(address, outcome));
+        }
+    }
+}
+
+impl Drop for TellsTheTimer {
+    fn drop(&mut self) {
+        self.tell(Err(Refusal::ran(Reason::HostFault)));
+    }
 }
 
 impl State {
@@ -170,6 +192,11 @@ impl State {
                 self.counted -= 1;
             }
         }
+    }
+
+    /// How many run, or wait for a place in memory.
+    fn under_way(&self) -> usize {
+        self.running.values().filter(|handed| !handed.waits_behind).count()
     }
 
     /// When the next of those that count will be slow.
@@ -246,7 +273,7 @@ impl TimerProcess {
     }
 
     fn has_room(&self, state: &State) -> bool {
-        state.counted < self.at_once && state.running.len() < self.most
+        state.counted < self.at_once && state.under_way() < self.most
     }
 
     /// Reads what is due from the index; false when there is nothing more.
@@ -283,19 +310,19 @@ impl TimerProcess {
     }
 
     fn fire(&self, myself: &ActorRef<TimerMessage>, address: Address, state: &mut State) {
-        let counts = !self.deliver.is_busy(&address);
-        state.counted += usize::from(counts);
-        state
-            .running
-            .insert(address.clone(), Handed { since: Instant::now(), due_again: false, counts });
+        let waits_behind = self.deliver.is_busy(&address);
+        state.counted += usize::from(!waits_behind);
+        let handed =
+            Handed { since: Instant::now(), due_again: false, waits_behind, counts: !waits_behind };
+        state.running.insert(address.clone(), handed);
         let (reply, answer) = ReplyTo::channel();
         let event =
             Event { address: address.clone(), task: Task::Alarm, reply, ticket: Ticket::default() };
         let deliver = Arc::clone(&self.deliver);
-        let myself = myself.clone();
+        let mut tells = TellsTheTimer { timer: myself.clone(), fired: Some(address) };
         tokio::spawn(async move {
             let outcome = deliver.deliver(event, answer).await;
-            let _ = myself.send_message(TimerMessage::Fired(address, outcome));
+            tells.tell(outcome);
         });
     }
 
@@ -341,7 +368,7 @@ impl TimerProcess {
             Some(until_then)
         } else if !self.has_room(state) {
             // The next outcome brings the next look, or the next that turns out to be slow.
-            state.first_slow().filter(|_| state.running.len() < self.most).map(until)
+            state.first_slow().filter(|_| state.under_way() < self.most).map(until)
         } else {
             let put_off = state.first_put_off().map(until);
             let due = state.next_due.map(|next| next.since(self.clock.now()).min(CLOCK_LOOK));

@@ -90,7 +90,7 @@ impl Outgoing {
         self.ports.metrics.called(outcome, took);
         self.ports.tell(self.chain.caller(), || {
             let status = answer.as_ref().ok().map(|response| response.status);
-            Happening::CallOut(CallEnded { target: target.to_owned(), outcome, status, took })
+            Happening::CallOut(CallEnded::new(target, outcome, status, took))
         });
         answer
     }

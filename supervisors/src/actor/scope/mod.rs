@@ -20,7 +20,9 @@ use self::log::LogRate;
 use crate::address::Address;
 use crate::alarm::Bell;
 use crate::event::{CallChain, Caller, Reason, Refusal};
+use crate::limits::LOG_LINE_BYTES_MAX;
 use crate::metrics::Metrics;
+use crate::one_line::in_one_line;
 use crate::ports::{
     CallError, CallRequest, CallResponse, Clock, Database, Databases, Deliver, EventScope, Meta,
     OpenError, RowSet, ScopeFuture, SqlError, SqlValue, StorageFault,
@@ -186,6 +188,11 @@ impl ActorScope {
             return EndOfEvent::GivenUp;
         }
         EndOfEvent::Kept
+    }
+
+    /// The database failed: it is closed when the event ends.
+    pub fn give_up(&self) {
+        self.lock().given_up = true;
     }
 
     fn end_alarm(&self, state: &mut State, attempt: Option<Attempt>) -> Result<(), StorageFault> {
@@ -369,6 +376,18 @@ impl ActorScope {
         }
     }
 
+    fn log_line(&self, line: &str, is_error: bool) {
+        if !self.lock().log.admits() {
+            self.metrics.guest_log_lines_dropped.inc();
+            return;
+        }
+        self.metrics.guest_log_lines.inc();
+        let line = in_one_line(&line[..line.floor_char_boundary(LOG_LINE_BYTES_MAX)]);
+        self.tell(&self.address, || Happening::Log { is_error, line: line.to_string() });
+        let stream = if is_error { "stderr" } else { "stdout" };
+        tracing::info!(target: "wasmkeep::guest", actor = %self.address, stream, "{line}");
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic under the lock ends this actor's process, and its scope with it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -461,14 +480,9 @@ impl EventScope for ActorScope {
         self.values.get(name).map(str::to_owned)
     }
 
-    fn log(&self, line: &str, is_error: bool) {
-        if !self.lock().log.admits() {
-            self.metrics.guest_log_lines_dropped.inc();
-            return;
+    fn log(&self, text: &str, is_error: bool) {
+        for line in text.lines() {
+            self.log_line(line, is_error);
         }
-        self.metrics.guest_log_lines.inc();
-        self.tell(&self.address, || Happening::Log { is_error, line: line.to_owned() });
-        let stream = if is_error { "stderr" } else { "stdout" };
-        tracing::info!(target: "wasmkeep::guest", actor = %self.address, stream, "{line}");
     }
 }
