@@ -481,7 +481,7 @@ impl EventScope for ActorScope {
     }
 
     fn log(&self, text: &str, is_error: bool) {
-        for line in text.lines() {
+        for line in text.split('\n') {
             self.log_line(line, is_error);
         }
     }
