@@ -345,7 +345,8 @@ fn after_fifty_thousand_requests_with_every_fault_the_node_is_as_before() {
     assert!(asked.into_inner() > 20, "health answered all the time");
     assert!(after.0 < before.0 + 24 * 1024, "{shown}");
     assert!(after.1 <= before.1 + 4, "{shown}");
-    assert!(after.2 <= before.2 + 4, "{shown}");
+    // The runtime ends threads it had to add a while after their last work.
+    eventually(&format!("threads end, {shown}"), || node.threads() <= before.2 + 4);
     // Nobody waits: what is asked now is answered at once, by an actor of each state.
     for n in 0..ACTORS {
         assert_eq!(node.actor(&format!("probe/n{n}")).get("/hello").text(), "hello");
