@@ -22,11 +22,17 @@ pub mod metrics;
 
 pub mod tap;
 
+pub mod guest_log;
+
 pub mod ports;
+
+pub mod call;
 
 pub mod alarm;
 
 pub mod actor;
+
+pub mod front;
 
 pub mod tree;
 

@@ -11,12 +11,12 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use crate::address::Address;
-use crate::event::{Caller, Kind, Reason, Request, Task};
+use crate::event::{Kind, Reason, Request, Task};
 use crate::limits::TAIL_RECORDS_MAX;
 use crate::metrics::Metrics;
 use crate::time::Timestamp;
 
-/// Something that happened to an actor.
+/// Something that happened to an actor, or to the front.
 #[derive(Debug, Clone)]
 pub struct Record {
     pub at: Timestamp,
@@ -122,13 +122,19 @@ impl Happening {
 impl EventHead {
     pub fn of(task: &Task) -> Self {
         let head = Self::unnoted(task.kind());
-        let Task::Request(Request { head: request, caller, .. }) = task else { return head };
-        let caller = match caller {
-            Caller::Outside => None,
-            Caller::Actor(chain) => Some(chain.caller().clone()),
-        };
-        let (method, path) = (Some(request.method.clone()), Some(request.path.clone()));
-        Self { caller, method, path, ..head }
+        let Task::Request(request) = task else { return head };
+        Self { kind: head.kind, ..Self::of_request(request) }
+    }
+
+    /// Of a request to the front, which is no event of an actor.
+    pub fn of_request(request: &Request) -> Self {
+        let Request { head, caller, .. } = request;
+        Self {
+            kind: Kind::Request,
+            caller: caller.address().cloned(),
+            method: Some(head.method.clone()),
+            path: Some(head.path.clone()),
+        }
     }
 
     /// Of an event that nobody listened to at its start.

@@ -200,7 +200,7 @@ impl ActorProcess {
     ) -> Outcome {
         let counters = self.0.counters.of(match request.caller {
             Caller::Outside => Kind::Request,
-            Caller::Actor(_) => Kind::Call,
+            Caller::Actor(_) | Caller::Front(_) => Kind::Call,
         });
         state.scope.begin_event(&request.caller, deadline);
         let served = self.serve(request, reply, state, deadline).await;

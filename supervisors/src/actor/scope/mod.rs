@@ -1,8 +1,7 @@
-//! What a guest's storage calls mean: opens the database at the first one, keeps the rules of
+//! What an actor's storage calls mean: opens the database at the first one, keeps the rules of
 //! deletes and durability, and hands the SQL to `ports::Database`.
 
 mod alarms;
-mod calls;
 #[cfg(test)]
 mod tests;
 
@@ -13,15 +12,16 @@ use tokio::time::Instant;
 
 pub use alarms::Attempt;
 
-use self::calls::Outgoing;
 use super::inspection::Inspection;
 use crate::address::Address;
 use crate::alarm::Bell;
+use crate::call::{CallPorts, Outgoing, reserve};
 use crate::event::{CallChain, Caller, Reason, Refusal};
+use crate::guest_log::{LineBudget, log_line};
 use crate::limits::LOG_LINES_PER_SECOND;
 use crate::metrics::Metrics;
 use crate::ports::{
-    CallError, CallRequest, CallResponse, Clock, Database, Databases, Deliver, EventScope, Meta,
+    CallError, CallRequest, CallResponse, Clock, Database, Databases, EventScope, GuestScope, Meta,
     OpenError, RowSet, ScopeFuture, SqlError, SqlValue, StorageFault,
 };
 use crate::tap::{Happening, Record, Tap};
@@ -56,8 +56,7 @@ struct State {
     indexed: Option<Option<Timestamp>>,
     /// Whether an alarm is pending, once that is known.
     has_alarm: Option<bool>,
-    log_window: Instant,
-    log_lines: u32,
+    log_budget: LineBudget,
     /// Lines of this event that were dropped.
     log_dropped: u32,
 }
@@ -79,7 +78,7 @@ impl State {
 /// What the scopes of a class share.
 pub struct ScopePorts {
     pub databases: Arc<dyn Databases>,
-    pub deliver: Arc<dyn Deliver>,
+    pub calls: Arc<CallPorts>,
     pub clock: Arc<dyn Clock>,
     pub bell: Arc<Bell>,
     pub values: Arc<Values>,
@@ -135,8 +134,7 @@ impl ActorScope {
             alarm_changed: false,
             indexed: None,
             has_alarm: None,
-            log_window: now,
-            log_lines: 0,
+            log_budget: LineBudget::new(LOG_LINES_PER_SECOND, now),
             log_dropped: 0,
         };
         Arc::new(Self { address, ports, state: Mutex::new(state) })
@@ -382,10 +380,11 @@ impl ActorScope {
     fn outgoing(&self) -> Outgoing {
         let state = self.lock();
         Outgoing {
-            ports: Arc::clone(&self.ports),
-            tenant: self.address.tenant.clone(),
-            chain: CallChain::below(&state.caller, &self.address),
-            deadline: state.deadline - calls::reserve(self.wall_budget),
+            ports: Arc::clone(&self.calls),
+            caller: Caller::Actor(CallChain::below(&state.caller, &self.address)),
+            from: self.address.clone(),
+            deadline: state.deadline - reserve(self.wall_budget),
+            waiting: None,
         }
     }
 
@@ -396,10 +395,6 @@ impl ActorScope {
 }
 
 impl EventScope for ActorScope {
-    fn address(&self) -> &Address {
-        &self.address
-    }
-
     fn exec(&self, sql: &str, params: Vec<SqlValue>) -> Result<u64, SqlError> {
         self.with_database(|database| database.exec(sql, params))
     }
@@ -461,6 +456,12 @@ impl EventScope for ActorScope {
     fn alarm_attempt(&self) -> u32 {
         self.lock().attempt
     }
+}
+
+impl GuestScope for ActorScope {
+    fn address(&self) -> &Address {
+        &self.address
+    }
 
     fn call<'a>(
         &'a self,
@@ -483,12 +484,7 @@ impl EventScope for ActorScope {
 
     fn log(&self, line: &str, is_error: bool) {
         let mut state = self.lock();
-        if state.log_window.elapsed().as_secs() >= 1 {
-            state.log_window = Instant::now();
-            state.log_lines = 0;
-        }
-        state.log_lines += 1;
-        if state.log_lines > LOG_LINES_PER_SECOND {
+        if !state.log_budget.take(Instant::now()) {
             state.log_dropped = state.log_dropped.saturating_add(1);
             self.metrics.guest_log_lines_dropped.inc();
             return;
@@ -496,7 +492,6 @@ impl EventScope for ActorScope {
         drop(state);
         self.metrics.guest_log_lines.inc();
         self.tell(&self.address, || Happening::Log { is_error, line: line.to_owned() });
-        let stream = if is_error { "stderr" } else { "stdout" };
-        tracing::info!(target: "wasmkeep::guest", actor = %self.address, stream, "{line}");
+        log_line(&self.address, line, is_error);
     }
 }
