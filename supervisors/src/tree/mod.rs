@@ -107,7 +107,7 @@ impl Tree {
             clock: Arc::clone(&ports.clock),
             bell: Arc::clone(&bell),
             classes: classes.keys().map(|class| (config.tenant.clone(), class.clone())).collect(),
-            at_once: ALARMS_AT_ONCE.min(config.instances_max.div_ceil(4)),
+            at_once: ALARMS_AT_ONCE.min(config.instances_max.div_ceil(4)).max(1),
             metrics: Arc::clone(&metrics),
         };
         let calls = Arc::new(CallPorts {
