@@ -54,3 +54,25 @@ fn with_final_status(reply: Reply) -> Result<Reply, Refusal> {
         reply.status
     )))
 }
+
+#[cfg(test)]
+mod tests {
+    use wasmkeep_supervisors::event::Body;
+
+    use super::*;
+
+    #[test]
+    fn a_status_that_is_no_final_one_is_the_fronts_failure() {
+        let answered = |status| {
+            with_final_status(Reply { status, headers: Vec::new(), body: Body::Empty })
+                .map_err(|refusal| (refusal.reason, refusal.reason.status()))
+                .map(|reply| reply.status)
+        };
+        for status in [0, 100, 101, 103, 199, 600, 999] {
+            assert_eq!(answered(status), Err((Reason::NoResponse, 500)), "{status}");
+        }
+        for status in [200, 304, 599] {
+            assert_eq!(answered(status), Ok(status));
+        }
+    }
+}
