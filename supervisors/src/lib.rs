@@ -18,11 +18,11 @@ pub mod event;
 
 pub mod access;
 
+pub mod guest_log;
+
 pub mod metrics;
 
 pub mod tap;
-
-pub mod guest_log;
 
 pub mod ports;
 

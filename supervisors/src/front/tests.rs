@@ -199,7 +199,7 @@ impl Node {
         let family = families.iter().find(|f| f.name() == "wasmkeep_front_requests_total");
         let counted = family.into_iter().flat_map(|family| family.get_metric());
         let of_outcome = counted.filter(|m| m.get_label().iter().any(|l| l.value() == outcome));
-        of_outcome.map(|metric| metric.get_counter().value() as u64).sum()
+        of_outcome.map(|metric| metric.get_counter().get_value() as u64).sum()
     }
 }
 
