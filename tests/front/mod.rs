@@ -156,7 +156,7 @@ fn a_fault_of_the_front_is_an_answer_of_the_host() {
     node.get("/trap").refused(500, "trapped", "ran");
     node.get("/status?code=600").refused(500, "no-response", "ran");
     node.get("/loop").refused(500, "cpu-exceeded", "ran");
-    let mut cut = node.ask("/stream-trap");
+    let mut cut = node.ask("/stream-trap?ms=200");
     assert_eq!(cut.head().expect("a head").status, 200);
     assert!(cut.chunks().is_err(), "the client sees that the answer was cut");
     assert_eq!(node.get("/hello").text(), "hello");
@@ -179,7 +179,7 @@ fn the_front_reaches_the_outside_as_an_actor_does() {
         crate::support::Server::saying("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello");
     let url = server.url("/");
     let fetch = |node: &Node| node.get(&format!("/fetch?url={url}")).json();
-    assert_eq!(fetch(&front().start())["error"], "destination-ip-prohibited");
+    assert_eq!(fetch(&front().start())["error"], "destination-IP-prohibited");
     let open = front().flag("--allow-outbound", "127.0.0.0/8").start();
     assert_eq!(fetch(&open)["body"], "hello");
     let answer = open.get(&format!("/fetch-hold?url={url}&n=17")).text();
