@@ -12,6 +12,7 @@ mod durability;
 mod env;
 mod events;
 mod framing;
+mod front;
 mod fuzz;
 mod life_cycle;
 mod limits;

@@ -19,3 +19,23 @@ wit_bindgen::generate!({
         "wasmkeep:actor/websockets@0.2.0/message": crate::websockets::Message,
     },
 });
+
+/// The world of a front. Its imports are an actor's, and so is the code that exports its handler:
+/// what counts here is the description that a front's component is made by.
+pub(crate) mod front {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "wasmkeep:actor/front",
+        with: {
+            "wasmkeep:actor/actors@0.2.0": crate::bindings::wasmkeep::actor::actors,
+            "wasmkeep:actor/calls@0.2.0": crate::bindings::wasmkeep::actor::calls,
+            "wasmkeep:actor/env@0.2.0": crate::bindings::wasmkeep::actor::env,
+            "wasi:clocks/monotonic-clock@0.2.0": crate::bindings::wasi::clocks::monotonic_clock,
+            "wasi:http/outgoing-handler@0.2.0": crate::bindings::wasi::http::outgoing_handler,
+            "wasi:http/types@0.2.0": crate::bindings::wasi::http::types,
+            "wasi:io/error@0.2.0": crate::bindings::wasi::io::error,
+            "wasi:io/poll@0.2.0": crate::bindings::wasi::io::poll,
+            "wasi:io/streams@0.2.0": crate::bindings::wasi::io::streams,
+        },
+    });
+}

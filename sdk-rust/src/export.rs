@@ -1,4 +1,5 @@
-//! Between what the host calls and [`Actor`]. Used by [`actor!`](crate::actor).
+//! Between what the host calls and [`Actor`], or a front's handler. Used by
+//! [`actor!`](crate::actor) and [`front!`](crate::front).
 
 use std::cell::RefCell;
 
@@ -7,7 +8,7 @@ use crate::bindings::wasi::http::types::{IncomingRequest, ResponseOutparam};
 use crate::bindings::{self, SocketId};
 use crate::request::Head;
 use crate::websockets::{Message, OpenRequest, Socket};
-use crate::{Actor, Error, Result, response};
+use crate::{Actor, Error, Request, Response, Result, response};
 
 /// An actor whose one value in this instance can be reached.
 pub trait Instance: Actor {
@@ -19,6 +20,21 @@ pub trait Instance: Actor {
 #[cfg(not(target_arch = "wasm32"))]
 pub fn reach<A: Instance>() {
     let _ = <A as bindings::Guest>::on_init();
+}
+
+/// Answers a request with what a front's handler makes of it.
+pub fn answer_as_front(
+    incoming: IncomingRequest,
+    to: ResponseOutparam,
+    handler: impl FnOnce(Request) -> Result<Response>,
+) {
+    // Links the description of the front's world, which says what the component exports.
+    #[cfg(target_arch = "wasm32")]
+    bindings::front::__link_custom_section_describing_imports();
+    let mut head = Head::receive(incoming);
+    let result = head.with_request(handler);
+    head.close();
+    response::send(result, &head, to);
 }
 
 /// Where the value lives, made when it is first entered.

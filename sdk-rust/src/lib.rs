@@ -8,6 +8,7 @@ pub mod calls;
 pub mod env;
 #[doc(hidden)]
 pub mod export;
+pub mod front;
 pub mod outbound;
 pub mod storage;
 pub mod websockets;

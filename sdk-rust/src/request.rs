@@ -41,6 +41,7 @@ pub struct Request<'a> {
 pub(crate) struct Head {
     pub(crate) method: Method,
     pub(crate) target: String,
+    authority: Option<String>,
     query: OnceCell<Vec<(String, String)>>,
     headers: OnceCell<Headers>,
     incoming: Option<wasi::IncomingRequest>,
@@ -50,13 +51,15 @@ impl Head {
     pub(crate) fn receive(incoming: wasi::IncomingRequest) -> Self {
         let method = incoming.method().into();
         let target = incoming.path_with_query().unwrap_or_else(|| "/".to_owned());
-        Head { incoming: Some(incoming), ..Head::new(method, target) }
+        let authority = incoming.authority();
+        Head { incoming: Some(incoming), authority, ..Head::new(method, target) }
     }
 
     fn new(method: Method, target: impl Into<String>) -> Self {
         Head {
             method,
             target: target.into(),
+            authority: None,
             query: OnceCell::new(),
             headers: OnceCell::new(),
             incoming: None,
@@ -171,6 +174,11 @@ impl<'a> Request<'a> {
     /// Every header.
     pub fn headers(&self) -> &'a Headers {
         self.head.headers()
+    }
+
+    /// The host the client asked for, with its port if it named one.
+    pub fn authority(&self) -> Option<&'a str> {
+        self.head.authority.as_deref()
     }
 
     /// The whole body. Over 16 MiB: an error that answers 413.

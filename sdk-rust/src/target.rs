@@ -35,7 +35,7 @@ fn form_decode(text: &str) -> String {
 
 /// Decodes `%20` and the like. A `%` that starts no escape stays as it is; bytes that are no
 /// UTF-8 become U+FFFD.
-fn percent_decode(text: &str) -> Cow<'_, str> {
+pub(crate) fn percent_decode(text: &str) -> Cow<'_, str> {
     if !text.contains('%') {
         return Cow::Borrowed(text);
     }

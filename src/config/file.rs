@@ -24,7 +24,18 @@ pub struct ConfigFile {
     #[serde(default)]
     pub env: BTreeMap<String, EnvFiles>,
     #[serde(default)]
+    pub front: FrontTable,
+    #[serde(default)]
     pub serve: ServeTable,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrontTable {
+    /// Its component's file; a relative one is looked for beside the settings file.
+    pub component: Option<PathBuf>,
+    /// Its files of values, as those of a class.
+    pub env: Option<EnvFiles>,
 }
 
 /// One file, or several.
@@ -58,8 +69,10 @@ pub struct ServeTable {
     pub data_dir: Option<PathBuf>,
     pub log_format: Option<LogFormat>,
     pub max_instances: Option<u32>,
+    pub max_front_requests: Option<u32>,
     pub idle_timeout_secs: Option<u64>,
     pub cpu_budget_ms: Option<u64>,
+    pub front_cpu_budget_ms: Option<u64>,
     pub wall_budget_ms: Option<u64>,
     pub sql_cpu_budget_ms: Option<u64>,
     pub memory_mb: Option<u64>,
@@ -78,8 +91,9 @@ pub fn parse(text: &str, path: &Path) -> Result<ConfigFile, ConfigError> {
     let mut file: ConfigFile = toml::from_str(text)
         .map_err(|error| ConfigError::Wrong { path: path.to_owned(), cause: error.to_string() })?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    let env_files = file.env.values_mut().flat_map(EnvFiles::paths_mut);
-    let others = file.serve.outbound_ca.iter_mut().chain(env_files);
+    let FrontTable { component, env } = &mut file.front;
+    let env_files = file.env.values_mut().chain(env).flat_map(EnvFiles::paths_mut);
+    let others = file.serve.outbound_ca.iter_mut().chain(component).chain(env_files);
     for named in file.actors.values_mut().chain(others) {
         *named = folder.join(&*named);
     }
@@ -107,6 +121,9 @@ mod tests {
         "[actors]",
         "[serve]",
         "[env]",
+        "[front]",
+        "component = \"f.wasm\"",
+        "env = [\"f.env\"]",
         "[access]",
         "[[env]]",
         "a = \"a.wasm\"",

@@ -32,6 +32,16 @@ pub const DEFAULT_FILE: &str = "wasmkeep.toml";
 /// How `serve` was told to run, before anything is filled in.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ServeArgs {
+    /// Serve a component as the front: it answers every path but /actor/ and /_wasmkeep/
+    #[arg(value_name = "FRONT.wasm")]
+    pub front: Option<PathBuf>,
+    /// The same, as a flag
+    #[arg(long = "front", value_name = "FILE", conflicts_with = "front")]
+    pub front_flag: Option<PathBuf>,
+    /// Give the front the values of a file of NAME=value lines; may be repeated, and a later file
+    /// wins
+    #[arg(long = "front-env", value_name = "FILE")]
+    pub front_env: Vec<PathBuf>,
     /// Serve a component as a class; may be repeated
     #[arg(long = "actor", value_name = "CLASS=FILE.wasm")]
     pub actors: Vec<ActorArg>,
@@ -70,15 +80,22 @@ pub struct CommonArgs {
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct LimitArgs {
-    /// Actors in memory at once [default: 1000, or fewer where descriptors are short]
+    /// Actors in memory and requests with the front at once [default: 1000, or fewer where descriptors are short]
     #[arg(long, value_name = "N", env = "WASMKEEP_MAX_INSTANCES")]
     pub max_instances: Option<u32>,
+    /// Requests with the front at once; actors get the rest of --max-instances [default: a tenth of
+    /// them beside actors, all of them without]
+    #[arg(long, value_name = "N", env = "WASMKEEP_MAX_FRONT_REQUESTS")]
+    pub max_front_requests: Option<u32>,
     /// Seconds without events after which an actor leaves memory [default: 30]
     #[arg(long, value_name = "SECS", env = "WASMKEEP_IDLE_TIMEOUT_SECS")]
     pub idle_timeout_secs: Option<u64>,
     /// Guest CPU of one event, in milliseconds; host calls are not counted [default: 50]
     #[arg(long, value_name = "MS", env = "WASMKEEP_CPU_BUDGET_MS")]
     pub cpu_budget_ms: Option<u64>,
+    /// Guest CPU of one request of the front, in milliseconds [default: 50]
+    #[arg(long, value_name = "MS", env = "WASMKEEP_FRONT_CPU_BUDGET_MS")]
+    pub front_cpu_budget_ms: Option<u64>,
     /// Wall time of one event, in milliseconds, everything counted [default: 30000]
     #[arg(long, value_name = "MS", env = "WASMKEEP_WALL_BUDGET_MS")]
     pub wall_budget_ms: Option<u64>,
@@ -168,10 +185,24 @@ impl FromStr for EnvArg {
     }
 }
 
+/// What a node is to serve as its front.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrontSettings {
+    pub file: PathBuf,
+    /// A later one wins.
+    pub env_files: Vec<PathBuf>,
+    /// What those files give it to read.
+    pub values: Values,
+    /// None: the default share of the instances.
+    pub requests_max: Option<usize>,
+    pub cpu_budget: Duration,
+}
+
 /// Everything a node needs to know to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServeConfig {
     pub actors: Vec<ActorArg>,
+    pub front: Option<FrontSettings>,
     /// Of the classes that are not open.
     pub access: HashMap<Class, Access>,
     /// The `--env` files of each class; a later one wins.
@@ -200,8 +231,13 @@ pub enum ConfigError {
     Unreadable { path: PathBuf, cause: io::Error },
     #[error("the settings file {path} is wrong: {cause}")]
     Wrong { path: PathBuf, cause: String },
-    #[error("no class is served: give --actor CLASS=FILE.wasm, or [actors] in wasmkeep.toml")]
-    NoClass,
+    #[error(
+        "nothing is served: give --actor CLASS=FILE.wasm or --front FILE, or [actors] or [front] in \
+         wasmkeep.toml"
+    )]
+    NothingServed,
+    #[error("--front-env is given, but no front is served: give --front FILE")]
+    NoFront,
     #[error("the class {class} is served twice: {first} and {second}; give it once")]
     ClassTwice { class: String, first: PathBuf, second: PathBuf },
     #[error("--{flag} names the class {class}, which is not served; check its spelling")]
@@ -234,17 +270,26 @@ pub fn resolve(args: ServeArgs) -> Result<ServeConfig, ConfigError> {
     let (file, path) = read_file(args.config.clone())?;
     let mut config = resolve::merge(args, file, &path)?;
     for (class, paths) in &config.env_files {
-        let mut pairs = Vec::new();
-        for path in paths {
-            let (read, exposed) = read_env_file(path)?;
-            pairs.extend(read);
-            if exposed && !config.exposed_env_files.contains(path) {
-                config.exposed_env_files.push(path.clone());
-            }
-        }
-        config.values.insert(class.clone(), pairs.into_iter().collect());
+        let values = read_env_files(paths, &mut config.exposed_env_files)?;
+        config.values.insert(class.clone(), values);
+    }
+    if let Some(front) = &mut config.front {
+        front.values = read_env_files(&front.env_files, &mut config.exposed_env_files)?;
     }
     Ok(config)
+}
+
+/// The values of several files, of which a later one wins; those everybody can read are noted.
+fn read_env_files(paths: &[PathBuf], exposed: &mut Vec<PathBuf>) -> Result<Values, ConfigError> {
+    let mut pairs = Vec::new();
+    for path in paths {
+        let (read, is_exposed) = read_env_file(path)?;
+        pairs.extend(read);
+        if is_exposed && !exposed.contains(path) {
+            exposed.push(path.clone());
+        }
+    }
+    Ok(pairs.into_iter().collect())
 }
 
 /// The settings file, empty when none was given and there is none, and where it is.

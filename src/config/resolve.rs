@@ -8,11 +8,12 @@ use std::time::Duration;
 use wasmkeep_supervisors::access::Access;
 use wasmkeep_supervisors::address::Class;
 use wasmkeep_supervisors::limits;
+use wasmkeep_supervisors::values::Values;
 
 use super::file::{ConfigFile, EnvFiles};
 use super::{
-    AccessArg, ActorArg, ConfigError, DEFAULT_DATA_DIR, DEFAULT_LISTEN, EnvArg, ServeArgs,
-    ServeConfig,
+    AccessArg, ActorArg, ConfigError, DEFAULT_DATA_DIR, DEFAULT_LISTEN, EnvArg, FrontSettings,
+    ServeArgs, ServeConfig,
 };
 use crate::host::OutboundConfig;
 
@@ -21,6 +22,15 @@ const MEMORY_MIB_MAX: u64 = 4096;
 
 pub fn merge(args: ServeArgs, file: ConfigFile, path: &Path) -> Result<ServeConfig, ConfigError> {
     let actors = actors(args.actors, file.actors, path)?;
+    let front = args.front.or(args.front_flag).or(file.front.component);
+    if actors.is_empty() && front.is_none() {
+        return Err(ConfigError::NothingServed);
+    }
+    let filed_env = file.front.env.map(EnvFiles::into_paths).unwrap_or_default();
+    let front_env = given_or(args.front_env, filed_env);
+    if front.is_none() && !front_env.is_empty() {
+        return Err(ConfigError::NoFront);
+    }
     let access = access(args.access, file.access, path, &actors)?;
     let env_files = env_files(args.env, file.env, path, &actors)?;
     let (common, limits_given, table) = (args.common, args.limits, file.serve);
@@ -51,11 +61,33 @@ pub fn merge(args: ServeArgs, file: ConfigFile, path: &Path) -> Result<ServeConf
             expected: "it must be at least 1",
         });
     }
+    let front_requests_max = limits_given.max_front_requests.or(table.max_front_requests);
+    if front_requests_max == Some(0) {
+        return Err(ConfigError::OutOfRange {
+            flag: "max-front-requests",
+            given: 0,
+            expected: "it must be at least 1",
+        });
+    }
+    let front_cpu_budget = milliseconds(
+        "front-cpu-budget-ms",
+        limits_given.front_cpu_budget_ms,
+        table.front_cpu_budget_ms,
+        limits::FRONT_CPU_BUDGET,
+    )?;
+    let front = front.map(|file| FrontSettings {
+        file,
+        env_files: front_env,
+        values: Values::default(),
+        requests_max: front_requests_max.map(|given| given as usize),
+        cpu_budget: front_cpu_budget,
+    });
     let seconds = |given: Option<u64>, filed: Option<u64>, default: Duration| {
         given.or(filed).map_or(default, Duration::from_secs)
     };
     Ok(ServeConfig {
         actors,
+        front,
         access,
         env_files,
         values: HashMap::new(),
@@ -124,9 +156,6 @@ fn actors(
             })?;
             actors.push(ActorArg { class, file });
         }
-    }
-    if actors.is_empty() {
-        return Err(ConfigError::NoClass);
     }
     for (at, actor) in actors.iter().enumerate() {
         if let Some(earlier) = actors[..at].iter().find(|earlier| earlier.class == actor.class) {
@@ -248,12 +277,41 @@ mod tests {
     }
 
     #[test]
+    fn a_front_may_be_all_that_is_served() {
+        let filed = "[front]\ncomponent = \"f.wasm\"\nenv = \"f.env\"\n\
+                     [serve]\nmax-front-requests = 5\nfront-cpu-budget-ms = 20\n";
+        let filed = || super::super::file::parse(filed, Path::new("etc/wasmkeep.toml"));
+        let merged = |args| {
+            let config = merge(args, filed().expect("a good file"), Path::new("f"));
+            config.expect("resolves").front.expect("it has a front")
+        };
+        let front = merged(ServeArgs::default());
+        assert_eq!(front.file, Path::new("etc/f.wasm"));
+        assert_eq!(front.env_files, [Path::new("etc/f.env")]);
+        assert_eq!(front.requests_max, Some(5));
+        assert_eq!(front.cpu_budget, Duration::from_millis(20));
+
+        let args = ServeArgs {
+            front_flag: Some("given.wasm".into()),
+            front_env: vec!["a.env".into(), "b.env".into()],
+            ..ServeArgs::default()
+        };
+        let front = merged(args);
+        assert_eq!(front.file, Path::new("given.wasm"));
+        assert_eq!(front.env_files, [Path::new("a.env"), Path::new("b.env")]);
+    }
+
+    #[test]
     fn wrong_settings_are_named() {
         let wrong = |text: &str| {
             let error = merge(ServeArgs::default(), file(text), Path::new("f")).expect_err("wrong");
             error.to_string()
         };
         assert!(wrong("").contains("--actor"));
+        assert!(wrong("").contains("--front"));
+        assert!(wrong("[actors]\na = \"x\"\n[front]\nenv = \"x.env\"").contains("--front-env"));
+        let few = "[front]\ncomponent = \"x\"\n[serve]\nmax-front-requests = 0";
+        assert!(wrong(few).contains("--max-front-requests"));
         assert!(wrong("[actors]\nBad = \"x\"").contains("\"Bad\""));
         assert!(wrong("[actors]\na = \"x\"\n[serve]\nmemory-mb = 0").contains("--memory-mb"));
         assert!(wrong("[actors]\na = \"x\"\n[serve]\ncpu-budget-ms = 0").contains("--cpu-budget"));

@@ -67,16 +67,21 @@ async fn deliver(
     state: &EdgeState,
 ) -> Result<Reply, Refusal> {
     let address = Address { tenant: state.tenant.clone(), class: target.class, name: target.name };
-    let head = RequestHead {
-        method: request.method().as_str().to_owned(),
-        path: target.path,
-        authority: authority(request),
-        headers: client_headers(request),
-    };
+    let head = head(request, target.path);
     let (reply, answer) = ReplyTo::channel();
     let task = Task::Request(Request { head, body, caller: Caller::Outside });
     let event = Event { address, task, reply, ticket };
     state.tree.deliver(event, answer).await
+}
+
+/// The request's head, as a guest that sees it under `path` gets it.
+pub fn head(request: &HttpRequest, path: String) -> RequestHead {
+    RequestHead {
+        method: request.method().as_str().to_owned(),
+        path,
+        authority: authority(request),
+        headers: client_headers(request),
+    }
 }
 
 fn authority(request: &HttpRequest) -> String {

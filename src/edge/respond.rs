@@ -16,7 +16,7 @@ pub fn reply(reply: Reply, method: &Method) -> HttpResponse {
         Ok(status) if (200..600).contains(&status.as_u16()) => status,
         _ => {
             return refusal(&Refusal::ran(Reason::NoResponse).with_detail(format!(
-                "the actor answered with status {}, which is not a final one",
+                "the answer's status is {}, which is not a final one",
                 reply.status
             )));
         }

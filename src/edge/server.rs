@@ -19,11 +19,12 @@ use thiserror::Error;
 use tokio::net::{TcpSocket, TcpStream};
 use wasmkeep_supervisors::address::Tenant;
 use wasmkeep_supervisors::event::{Reason, Refusal};
+use wasmkeep_supervisors::front::Front;
 use wasmkeep_supervisors::limits::KEEP_ALIVE_WAIT;
 use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::tree::Tree;
 
-use super::{actor, body, connection, health, respond};
+use super::{actor, body, connection, front, health, respond};
 
 /// After the actors have stopped: how long answers already made may take to leave.
 const LAST_ANSWERS_SECS: u64 = 2;
@@ -40,6 +41,7 @@ pub enum EdgeError {
 /// What every worker shares.
 pub struct EdgeState {
     pub tree: Arc<Tree>,
+    pub front: Option<Arc<Front>>,
     pub metrics: Arc<Metrics>,
     pub tenant: Tenant,
     pub ready: Arc<AtomicBool>,
@@ -154,6 +156,9 @@ async fn route(request: HttpRequest, payload: Payload, state: Data<EdgeState>) -
     }
     if path.starts_with(health::PREFIX) {
         return health::handle(path, &state);
+    }
+    if let Some(front) = &state.front {
+        return front::handle(request, payload, &state, front, awaits_continue).await;
     }
     state.metrics.refused(Reason::NotFound);
     respond::refusal(

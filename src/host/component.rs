@@ -9,15 +9,22 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use thiserror::Error;
-use wasmkeep_supervisors::ports::{EventScope, Guest, GuestFault, GuestFuture, Instance};
+use wasmkeep_supervisors::ports::{
+    EventScope, FrontGuest, Guest, GuestFault, GuestFuture, Instance,
+};
 use wasmkeep_wit::actor::ActorPre;
 use wasmkeep_wit::actor::wasmkeep::actor as wit;
+use wasmkeep_wit::front::FrontPre;
 use wasmtime::Engine;
 use wasmtime::component::{Component, HasSelf, Linker};
 
+use super::front::LoadedFront;
 use super::instance::GuestInstance;
 use super::outbound::Outbound;
 use super::state::HostState;
+
+const ACTOR: &str = "actor";
+const FRONT: &str = "front";
 
 #[derive(Debug, Error)]
 pub enum ComponentError {
@@ -25,8 +32,8 @@ pub enum ComponentError {
     Unreadable { path: PathBuf, cause: io::Error },
     #[error("{path} is not a WebAssembly component: {cause}")]
     NotAComponent { path: PathBuf, cause: String },
-    #[error("{path} does not fit the world wasmkeep:actor/actor@0.2.0: {cause}")]
-    WrongWorld { path: PathBuf, cause: String },
+    #[error("{path} does not fit the world wasmkeep:actor/{world}@0.2.0: {cause}")]
+    WrongWorld { path: PathBuf, world: &'static str, cause: String },
     #[error("the cache of compiled components cannot be used: {path}: {cause}")]
     Cache { path: PathBuf, cause: io::Error },
 }
@@ -35,6 +42,7 @@ pub enum ComponentError {
 pub struct Components {
     engine: Engine,
     linker: Linker<HostState>,
+    front_linker: Linker<HostState>,
     cache: PathBuf,
     outbound: Outbound,
     cpu_budget: Duration,
@@ -51,11 +59,18 @@ impl Components {
     ) -> Result<Self, ComponentError> {
         fs::create_dir_all(&cache)
             .map_err(|cause| ComponentError::Cache { path: cache.clone(), cause })?;
-        let linker = linker(engine).map_err(|error| ComponentError::WrongWorld {
-            path: "the host itself".into(),
-            cause: format!("{error:#}"),
-        })?;
-        Ok(Self { engine: engine.clone(), linker, cache, outbound, cpu_budget, memory_bytes_max })
+        let itself = |world| move |error| wrong_world(Path::new("the host itself"), world, &error);
+        let front_linker = front_linker(engine).map_err(itself(FRONT))?;
+        let linker = actor_linker(&front_linker).map_err(itself(ACTOR))?;
+        Ok(Self {
+            engine: engine.clone(),
+            linker,
+            front_linker,
+            cache,
+            outbound,
+            cpu_budget,
+            memory_bytes_max,
+        })
     }
 
     /// Loads a component file.
@@ -67,23 +82,47 @@ impl Components {
 
     /// Loads a component; `origin` names it in errors.
     pub fn load(&self, origin: &Path, bytes: &[u8]) -> Result<Arc<dyn Guest>, ComponentError> {
-        let hash = format!("{:x}", Sha256::digest(bytes));
-        let component = match self.cached(&hash) {
-            Some(component) => component,
-            None => self.compile(origin, bytes, &hash)?,
-        };
-        let wrong_world = |error: wasmtime::Error| ComponentError::WrongWorld {
-            path: origin.to_owned(),
-            cause: format!("{error:#}"),
-        };
-        let pre = self.linker.instantiate_pre(&component).map_err(wrong_world)?;
+        let (component, hash) = self.component(origin, bytes)?;
+        let wrong = |error| wrong_world(origin, ACTOR, &error);
+        let pre = self.linker.instantiate_pre(&component).map_err(wrong)?;
         Ok(Arc::new(LoadedComponent {
-            pre: ActorPre::new(pre).map_err(wrong_world)?,
+            pre: ActorPre::new(pre).map_err(wrong)?,
             hash,
             outbound: self.outbound.clone(),
             cpu_budget: self.cpu_budget,
             memory_bytes_max: self.memory_bytes_max,
         }))
+    }
+
+    /// Loads the front's component file, which has a CPU budget of its own.
+    pub fn load_front(
+        &self,
+        path: &Path,
+        cpu_budget: Duration,
+    ) -> Result<Arc<dyn FrontGuest>, ComponentError> {
+        let bytes = fs::read(path)
+            .map_err(|cause| ComponentError::Unreadable { path: path.to_owned(), cause })?;
+        let (component, _) = self.component(path, &bytes)?;
+        let wrong = |error| wrong_world(path, FRONT, &error);
+        let pre = self.front_linker.instantiate_pre(&component).map_err(wrong)?;
+        let pre = FrontPre::new(pre).map_err(wrong)?;
+        let outbound = self.outbound.clone();
+        let memory_bytes_max = self.memory_bytes_max;
+        Ok(Arc::new(LoadedFront { pre, outbound, cpu_budget, memory_bytes_max }))
+    }
+
+    /// A component, compiled now or earlier, and its hash.
+    fn component(
+        &self,
+        origin: &Path,
+        bytes: &[u8],
+    ) -> Result<(Component, String), ComponentError> {
+        let hash = format!("{:x}", Sha256::digest(bytes));
+        let component = match self.cached(&hash) {
+            Some(component) => component,
+            None => self.compile(origin, bytes, &hash)?,
+        };
+        Ok((component, hash))
     }
 
     fn cached(&self, hash: &str) -> Option<Component> {
@@ -139,17 +178,28 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(&unfinished, path)
 }
 
-fn linker(engine: &Engine) -> wasmtime::Result<Linker<HostState>> {
+fn wrong_world(path: &Path, world: &'static str, error: &wasmtime::Error) -> ComponentError {
+    ComponentError::WrongWorld { path: path.to_owned(), world, cause: format!("{error:#}") }
+}
+
+/// What both worlds import.
+fn front_linker(engine: &Engine) -> wasmtime::Result<Linker<HostState>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     super::http::link_error_codes(&mut linker)?;
-    wit::storage::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
-    wit::alarms::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     wit::actors::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     wit::calls::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
-    wit::websockets::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     wit::env::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
+    Ok(linker)
+}
+
+/// The actors' world imports more.
+fn actor_linker(front: &Linker<HostState>) -> wasmtime::Result<Linker<HostState>> {
+    let mut linker = front.clone();
+    wit::storage::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
+    wit::alarms::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
+    wit::websockets::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     Ok(linker)
 }
 
@@ -170,7 +220,8 @@ impl Guest for LoadedComponent {
     fn instantiate(&self, scope: Arc<dyn EventScope>) -> GuestFuture<'_, Box<dyn Instance>> {
         Box::pin(async move {
             let outbound = self.outbound.of_an_instance();
-            let state = HostState::new(scope, outbound, self.cpu_budget, self.memory_bytes_max);
+            let state =
+                HostState::of_actor(scope, outbound, self.cpu_budget, self.memory_bytes_max);
             let instance = GuestInstance::new(&self.pre, state).await.map_err(|error| {
                 tracing::error!(error = format!("{error:#}"), "no instance could be made");
                 GuestFault::NotInstantiated(format!("{error:#}"))

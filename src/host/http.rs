@@ -12,7 +12,7 @@ use http_body::{Body as _, Frame};
 use http_body_util::{BodyExt, Empty, Full};
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
-use wasmkeep_supervisors::event::{Body, BodyError, BodyStream, Caller, Header, Reply, Request};
+use wasmkeep_supervisors::event::{Body, BodyError, BodyStream, Header, Reply, Request};
 use wasmkeep_supervisors::headers;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
@@ -74,8 +74,8 @@ pub fn request_in(request: Request) -> Result<GuestRequest, ::http::Error> {
     *guest.method_mut() = ::http::Method::from_bytes(head.method.as_bytes())?;
     *guest.uri_mut() = uri;
     *guest.headers_mut() = headers_in(head.headers);
-    if let Caller::Actor(chain) = caller {
-        let caller = HeaderValue::from_str(&chain.caller().to_string())?;
+    if let Some(caller) = caller.address() {
+        let caller = HeaderValue::from_str(&caller.to_string())?;
         guest.headers_mut().insert(headers::CALLER, caller);
     }
     Ok(guest)

@@ -6,9 +6,12 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use wasmkeep_supervisors::event::{ReplyTo, Request};
 use wasmkeep_supervisors::ports::{GuestCall, GuestFault, GuestFuture, Instance};
 use wasmkeep_wit::actor::{Actor, ActorPre};
-use wasmtime::{CallHook, Store, Trap, UpdateDeadline};
+use wasmkeep_wit::front::{Front, FrontPre};
+use wasmtime::component::Resource;
+use wasmtime::{CallHook, Engine, Store, Trap, UpdateDeadline};
 use wasmtime_wasi_http::WasiHttpView;
 use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, Scheme};
+use wasmtime_wasi_http::p2::types::{HostIncomingRequest, HostResponseOutparam};
 
 use super::http::{
     GuestRequest, GuestResponse, HandlerEnd, finished_reply, request_in, streamed_reply,
@@ -24,54 +27,94 @@ const FIRST_LOOK_TICKS: u64 = 2;
 const UNFINISHED: &str =
     "the handler returned before it had written the body that its response's head announced";
 
-pub struct GuestInstance {
+/// A component's exports that both worlds have.
+pub trait World: Send {
+    /// Calls the HTTP handler.
+    fn handle(
+        &self,
+        store: &mut Store<HostState>,
+        request: Resource<HostIncomingRequest>,
+        out: Resource<HostResponseOutparam>,
+    ) -> impl Future<Output = wasmtime::Result<()>> + Send;
+}
+
+impl World for Front {
+    async fn handle(
+        &self,
+        store: &mut Store<HostState>,
+        request: Resource<HostIncomingRequest>,
+        out: Resource<HostResponseOutparam>,
+    ) -> wasmtime::Result<()> {
+        self.wasi_http_incoming_handler().call_handle(store, request, out).await
+    }
+}
+
+impl World for Actor {
+    async fn handle(
+        &self,
+        store: &mut Store<HostState>,
+        request: Resource<HostIncomingRequest>,
+        out: Resource<HostResponseOutparam>,
+    ) -> wasmtime::Result<()> {
+        self.wasi_http_incoming_handler().call_handle(store, request, out).await
+    }
+}
+
+/// A component in memory, an actor's or the front's.
+pub struct GuestInstance<W> {
     store: Store<HostState>,
-    actor: Actor,
+    world: W,
     /// The deadline of the event whose budgets are running: `on-init` and the handler that follows
     /// it share theirs.
     event: Option<Instant>,
 }
 
-impl GuestInstance {
+/// A store with its hooks, in which code is metered from the beginning.
+fn new_store(engine: &Engine, state: HostState) -> Store<HostState> {
+    let mut store = Store::new(engine, state);
+    store.limiter(|state| &mut state.memory_limit);
+    store.call_hook(|context, hook| {
+        match hook {
+            CallHook::CallingHost | CallHook::ReturningFromWasm => {
+                context.data().meter.host_runs();
+            }
+            CallHook::CallingWasm | CallHook::ReturningFromHost => {
+                context.data().meter.guest_runs();
+            }
+        }
+        Ok(())
+    });
+    store.epoch_deadline_callback(|context| {
+        let state = context.data();
+        if state.meter.used() >= state.cpu_budget {
+            Ok(UpdateDeadline::Interrupt)
+        } else {
+            // Lets others run on this thread, and the wall's timer be looked at.
+            Ok(UpdateDeadline::Yield(1))
+        }
+    });
+    store.set_epoch_deadline(FIRST_LOOK_TICKS);
+    store
+}
+
+impl GuestInstance<Actor> {
     pub async fn new(pre: &ActorPre<HostState>, state: HostState) -> wasmtime::Result<Self> {
         let meter = state.meter.clone();
-        let mut store = Store::new(pre.engine(), state);
-        store.limiter(|state| &mut state.memory_limit);
-        store.call_hook(|context, hook| {
-            match hook {
-                CallHook::CallingHost | CallHook::ReturningFromWasm => {
-                    context.data().meter.host_runs();
-                }
-                CallHook::CallingWasm | CallHook::ReturningFromHost => {
-                    context.data().meter.guest_runs();
-                }
-            }
-            Ok(())
-        });
-        store.epoch_deadline_callback(|context| {
-            let state = context.data();
-            if state.meter.used() >= state.cpu_budget {
-                Ok(UpdateDeadline::Interrupt)
-            } else {
-                // Lets others run on this thread, and the wall's timer be looked at.
-                Ok(UpdateDeadline::Yield(1))
-            }
-        });
-        store.set_epoch_deadline(FIRST_LOOK_TICKS);
-        let actor = meter.metered(pre.instantiate_async(&mut store)).await?;
-        Ok(Self { store, actor, event: None })
+        let mut store = new_store(pre.engine(), state);
+        let world = meter.metered(pre.instantiate_async(&mut store)).await?;
+        Ok(Self { store, world, event: None })
     }
 
     async fn init(&mut self, deadline: Instant) -> Result<(), GuestFault> {
         let meter = self.begin(deadline);
-        let call = meter.metered(self.actor.call_on_init(&mut self.store));
+        let call = meter.metered(self.world.call_on_init(&mut self.store));
         let ended = timeout_at(deadline, call).await;
         self.ended(ended)
     }
 
     async fn alarm(&mut self, deadline: Instant) -> Result<(), GuestFault> {
         let meter = self.begin(deadline);
-        let call = meter.metered(self.actor.call_on_alarm(&mut self.store));
+        let call = meter.metered(self.world.call_on_alarm(&mut self.store));
         let ended = timeout_at(deadline, call).await;
         self.ended(ended)
     }
@@ -88,8 +131,20 @@ impl GuestInstance {
             Err(_) => Err(GuestFault::WallExceeded),
         }
     }
+}
 
-    async fn request(
+impl GuestInstance<Front> {
+    pub async fn of_front(pre: &FrontPre<HostState>, state: HostState) -> wasmtime::Result<Self> {
+        let meter = state.meter.clone();
+        let mut store = new_store(pre.engine(), state);
+        let world = meter.metered(pre.instantiate_async(&mut store)).await?;
+        Ok(Self { store, world, event: None })
+    }
+}
+
+impl<W: World> GuestInstance<W> {
+    /// Runs the HTTP handler, to its end or to `deadline`.
+    pub async fn request(
         &mut self,
         request: Request,
         reply: &mut ReplyTo,
@@ -151,8 +206,7 @@ impl GuestInstance {
         let mut http = self.store.data_mut().http();
         let request = http.new_incoming_request(Scheme::Http, request)?;
         let out = http.new_response_outparam(head)?;
-        let handler = self.actor.wasi_http_incoming_handler();
-        meter.metered(handler.call_handle(&mut self.store, request, out)).await
+        meter.metered(self.world.handle(&mut self.store, request, out)).await
     }
 
     /// Readies the store for a handler of the event with this deadline.
@@ -189,7 +243,7 @@ fn described(code: &ErrorCode) -> String {
     format!("the handler answered with an error instead of a response: {code:?}")
 }
 
-impl Instance for GuestInstance {
+impl Instance for GuestInstance<Actor> {
     fn run<'a>(&'a mut self, call: GuestCall<'a>, deadline: Instant) -> GuestFuture<'a, ()> {
         Box::pin(async move {
             let ended = match call {

@@ -7,18 +7,18 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use tokio::io::AsyncWrite;
 use wasmkeep_supervisors::limits::LOG_LINE_BYTES_MAX;
-use wasmkeep_supervisors::ports::EventScope;
+use wasmkeep_supervisors::ports::GuestScope;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
 /// Makes a stream for each time the guest asks for its output.
 pub struct LogStream {
-    scope: Arc<dyn EventScope>,
+    scope: Arc<dyn GuestScope>,
     is_error: bool,
 }
 
 impl LogStream {
-    pub fn new(scope: Arc<dyn EventScope>, is_error: bool) -> Self {
+    pub fn new(scope: Arc<dyn GuestScope>, is_error: bool) -> Self {
         Self { scope, is_error }
     }
 
@@ -45,7 +45,7 @@ impl StdoutStream for LogStream {
 
 /// Gathers bytes into lines; a line over the limit is cut, and its rest dropped.
 struct Lines {
-    scope: Arc<dyn EventScope>,
+    scope: Arc<dyn GuestScope>,
     is_error: bool,
     pending: Vec<u8>,
 }

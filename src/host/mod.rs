@@ -1,4 +1,5 @@
-//! Runs guests: components under wasmtime, one store per resident actor.
+//! Runs guests: components under wasmtime, one store per resident actor, and one per
+//! request of the front.
 //!
 //! Promises: guest code is charged for its own CPU only and stopped at its budget and its wall;
 //! a trap never reaches beyond its instance; WASI links and reaches nothing. What a guest's calls
@@ -10,6 +11,7 @@ mod calls;
 mod component;
 mod engine;
 mod env;
+mod front;
 mod http;
 mod instance;
 mod log;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use wasmkeep_supervisors::ports::EventScope;
+use wasmkeep_supervisors::ports::{EventScope, GuestScope};
 use wasmtime::ResourceLimiter;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
@@ -31,15 +31,29 @@ pub struct HostState {
     http: WasiHttpCtx,
     hooks: HttpHooks,
     pub table: ResourceTable,
-    pub scope: Arc<dyn EventScope>,
+    pub scope: Arc<dyn GuestScope>,
+    actor: Option<Arc<dyn EventScope>>,
     pub meter: Meter,
     pub cpu_budget: Duration,
     pub memory_limit: MemoryLimit,
 }
 
 impl HostState {
-    pub fn new(
+    /// For an instance of an actor.
+    pub fn of_actor(
         scope: Arc<dyn EventScope>,
+        outbound: InstanceOutbound,
+        cpu_budget: Duration,
+        memory_bytes_max: usize,
+    ) -> Self {
+        let guest = Arc::clone(&scope) as Arc<dyn GuestScope>;
+        let state = Self::of_front(guest, outbound, cpu_budget, memory_bytes_max);
+        Self { actor: Some(scope), ..state }
+    }
+
+    /// For an instance of the front.
+    pub fn of_front(
+        scope: Arc<dyn GuestScope>,
         outbound: InstanceOutbound,
         cpu_budget: Duration,
         memory_bytes_max: usize,
@@ -61,6 +75,7 @@ impl HostState {
             hooks: HttpHooks { outbound },
             table,
             scope,
+            actor: None,
             meter: Meter::default(),
             cpu_budget,
             memory_limit: MemoryLimit { bytes_max: memory_bytes_max },
@@ -69,6 +84,11 @@ impl HostState {
 }
 
 impl HostState {
+    /// What only an actor may ask.
+    pub fn actor(&self) -> &dyn EventScope {
+        self.actor.as_deref().expect("the front is linked to no interface that is the actors'")
+    }
+
     /// Host objects the guest has not dropped.
     pub fn kept_objects(&mut self) -> usize {
         self.table.iter_mut().count()

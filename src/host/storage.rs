@@ -11,7 +11,7 @@ impl wit::Host for HostState {
         sql: String,
         params: Vec<wit::Value>,
     ) -> wasmtime::Result<Result<u64, wit::SqlError>> {
-        let changed = self.meter.waits(|| self.scope.exec(&sql, values_in(params)));
+        let changed = self.meter.waits(|| self.actor().exec(&sql, values_in(params)));
         Ok(changed.map_err(error_out))
     }
 
@@ -20,7 +20,7 @@ impl wit::Host for HostState {
         sql: String,
         params: Vec<wit::Value>,
     ) -> wasmtime::Result<Result<wit::RowSet, wit::SqlError>> {
-        let rows = self.meter.waits(|| self.scope.query(&sql, values_in(params)));
+        let rows = self.meter.waits(|| self.actor().query(&sql, values_in(params)));
         Ok(rows.map(rows_out).map_err(error_out))
     }
 
@@ -29,17 +29,17 @@ impl wit::Host for HostState {
         sql: String,
         params: Vec<wit::Value>,
     ) -> wasmtime::Result<Result<u64, wit::SqlError>> {
-        let written = self.meter.waits(|| self.scope.exec_durable(&sql, values_in(params)));
+        let written = self.meter.waits(|| self.actor().exec_durable(&sql, values_in(params)));
         Ok(written.await.map_err(error_out))
     }
 
     fn delete_self(&mut self) -> wasmtime::Result<()> {
-        self.scope.delete_self();
+        self.actor().delete_self();
         Ok(())
     }
 
     async fn delete_self_durable(&mut self) -> wasmtime::Result<Result<(), wit::SqlError>> {
-        let deleted = self.meter.waits(|| self.scope.delete_self_durable());
+        let deleted = self.meter.waits(|| self.actor().delete_self_durable());
         Ok(deleted.await.map_err(error_out))
     }
 }

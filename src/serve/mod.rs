@@ -16,6 +16,10 @@ use anyhow::{Context, Result, bail};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use wasmkeep_supervisors::address::{App, Class, Tenant};
+use wasmkeep_supervisors::call::reserve;
+use wasmkeep_supervisors::front::rules::{Shares, share};
+use wasmkeep_supervisors::front::{FrontConfig, FrontSpec};
+use wasmkeep_supervisors::limits::FRONT_WALL_BUDGET;
 use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::tree::{ClassSpec, Tree, TreeConfig, TreePorts};
 
@@ -55,6 +59,7 @@ pub fn run(
     }
     let data_dir = Arc::new(DataDir::open(&config.data_dir)?);
     let instances_max = limits::instances(config.instances_max)?;
+    let shares = shares(config, source, instances_max)?;
     let engine = GuestEngine::start(&EngineConfig {
         instances_max,
         memory_bytes_max: config.memory_bytes_max,
@@ -69,6 +74,7 @@ pub fn run(
         config.memory_bytes_max,
     )?;
     let classes = load(&components, config, source)?;
+    let front = load_front(&components, config)?;
     let app = App::default_app();
     let databases = Arc::new(LocalDatabases::new(
         Arc::clone(&data_dir),
@@ -84,15 +90,26 @@ pub fn run(
         Arc::clone(&metrics),
         TreeConfig {
             tenant: tenant.clone(),
-            instances_max,
+            instances_max: shares.residents,
             idle_timeout: config.idle_timeout,
             wall_budget: config.wall_budget,
         },
     ))?;
     let tree = Arc::new(tree);
+    let front = front.map(|spec| {
+        let _on_it = runtime.enter();
+        let front = FrontConfig {
+            tenant: tenant.clone(),
+            slots: shares.slots,
+            wall_budget: FRONT_WALL_BUDGET,
+            call_limit: config.wall_budget - reserve(config.wall_budget),
+        };
+        Arc::new(tree.front(spec, front))
+    });
     let ready = Arc::new(AtomicBool::new(true));
     let state = EdgeState {
         tree: Arc::clone(&tree),
+        front: front.clone(),
         metrics,
         tenant: tenant.clone(),
         ready: Arc::clone(&ready),
@@ -108,6 +125,10 @@ pub fn run(
     let ended = runtime.block_on(async {
         let ended = until_told(&tree).await;
         ready.store(false, Ordering::Relaxed);
+        // Before the actors: what it still answers may call them.
+        if let Some(front) = front {
+            front.stop(config.shutdown_grace).await;
+        }
         tree.stop(config.shutdown_grace).await;
         edge.stop().await;
         if let Some(admin) = admin {
@@ -129,6 +150,19 @@ fn mend_index(runtime: &Runtime, databases: Arc<LocalDatabases>, tenant: Tenant,
         }
         Err(error) => tracing::error!(%error, "index of alarms not mended; the next start tries"),
     });
+}
+
+/// How actors and the front share the instances of this node.
+fn shares(config: &ServeConfig, source: &Source<'_>, instances: usize) -> Result<Shares> {
+    let Some(front) = &config.front else { return Ok(Shares { residents: instances, slots: 0 }) };
+    let has_actors = !config.actors.is_empty() || matches!(source, Source::Embedded { .. });
+    Ok(share(instances, front.requests_max, has_actors)?)
+}
+
+fn load_front(components: &Components, config: &ServeConfig) -> Result<Option<FrontSpec>> {
+    let Some(front) = &config.front else { return Ok(None) };
+    let guest = components.load_front(&front.file, front.cpu_budget).context("serve the front")?;
+    Ok(Some(FrontSpec { guest, values: front.values.clone() }))
 }
 
 fn load(

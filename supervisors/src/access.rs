@@ -6,8 +6,8 @@ use std::str::FromStr;
 use crate::address::ActorName;
 use crate::event::{Caller, Reason, Refusal};
 
-/// What requests from outside may do. Calls of actors reach and create everywhere, and alarms
-/// always reach their actor.
+/// What requests from outside may do. Calls of actors and of the front reach and create everywhere,
+/// and alarms always reach their actor.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Access {
     /// Any request creates its actor.
@@ -31,7 +31,7 @@ impl Access {
         name: &ActorName,
         exists: impl FnOnce() -> bool,
     ) -> Result<(), Refusal> {
-        if matches!(caller, Caller::Actor(_)) {
+        if !matches!(caller, Caller::Outside) {
             return Ok(());
         }
         match self {
@@ -98,6 +98,7 @@ mod tests {
             name: name("a"),
         };
         let inside = Caller::Actor(CallChain::below(&Caller::Outside, &actor));
+        let front = Caller::Front(Address::of_the_front(Tenant::default_tenant()));
         let existing: Access = "existing:main,room%201".parse().expect("a mode");
         let rows = [
             (&Access::Open, &Caller::Outside, "new", false, None),
@@ -109,6 +110,8 @@ mod tests {
             (&existing, &inside, "new", false, None),
             (&Access::Internal, &Caller::Outside, "new", true, Some(Reason::Forbidden)),
             (&Access::Internal, &inside, "new", false, None),
+            (&existing, &front, "new", false, None),
+            (&Access::Internal, &front, "new", false, None),
         ];
         for (access, caller, at, exists, refused) in rows {
             let answer = access.admit(caller, &name(at), || exists);

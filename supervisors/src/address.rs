@@ -103,6 +103,14 @@ identifier!(
     "class"
 );
 
+impl Class {
+    /// What stands in the place of a class in the address of the front. It is no class, so nothing
+    /// can be called at it.
+    fn of_the_front() -> Self {
+        Self("_front".into())
+    }
+}
+
 impl Tenant {
     /// The tenant of a node that serves components from its command line.
     pub fn default_tenant() -> Self {
@@ -223,6 +231,13 @@ pub struct Address {
     pub tenant: Tenant,
     pub class: Class,
     pub name: ActorName,
+}
+
+impl Address {
+    /// Who a tenant's front is: `tenant/_front/main`.
+    pub fn of_the_front(tenant: Tenant) -> Self {
+        Self { tenant, class: Class::of_the_front(), name: ActorName("main".into()) }
+    }
 }
 
 /// As in `x-wasmkeep-caller`: the name percent-encoded, so the text splits at `/` into three.

@@ -20,15 +20,21 @@ pub mod event;
 
 pub mod access;
 
+pub mod guest_log;
+
 pub mod metrics;
 
 pub mod tap;
 
 pub mod ports;
 
+pub mod call;
+
 pub mod alarm;
 
 pub mod actor;
+
+pub mod front;
 
 pub mod tree;
 

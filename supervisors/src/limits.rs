@@ -149,6 +149,23 @@ pub const CALL_BODY_BYTES_MAX: usize = 16 * MIB;
 /// `CALL_BODY_BYTES_MAX`.
 pub const CALLS_AT_ONCE: usize = 16;
 
+/// Wall time of one request of the front, its answer included.
+pub const FRONT_WALL_BUDGET: Duration = Duration::from_secs(30);
+
+/// Guest CPU of one request of the front (`--front-cpu-budget-ms`), apart from that of actors.
+pub const FRONT_CPU_BUDGET: Duration = Duration::from_millis(50);
+
+/// Beside actors, the front takes this part of `--max-instances`, one of so many, unless
+/// `--max-front-requests` says otherwise. One request more than its part is refused with 503.
+pub const FRONT_INSTANCES_SHARE: usize = 10;
+
+/// Of as many calls of the front as it has slots, one of so many may wait on one actor; one more
+/// fails.
+pub const FRONT_CALLS_PER_ACTOR_SHARE: usize = 4;
+
+/// Log lines of a node's front per second, all its requests together; more are dropped and counted.
+pub const FRONT_LOG_LINES_PER_SECOND: u32 = 1000;
+
 /// Outbound requests one actor may have open at once, from sending to the end of the answer's body.
 /// One more fails with `connection-limit-reached`.
 pub const OUTBOUND_ACTOR_OPEN_MAX: usize = 16;

@@ -11,12 +11,12 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use crate::address::Address;
-use crate::event::{Caller, Kind, Reason, Request, Task};
+use crate::event::{Kind, Reason, Request, Task};
 use crate::limits::TAIL_RECORDS_MAX;
 use crate::metrics::Metrics;
 use crate::time::Timestamp;
 
-/// Something that happened to an actor.
+/// Something that happened to an actor, or to the front.
 #[derive(Debug, Clone)]
 pub struct Record {
     pub at: Timestamp,
@@ -122,14 +122,19 @@ impl Happening {
 impl EventHead {
     pub fn of(task: &Task) -> Self {
         let head = Self::unnoted(task.kind());
-        let Task::Request(Request { head: request, caller, .. }) = task else { return head };
-        let caller = match caller {
-            Caller::Outside => None,
-            Caller::Actor(chain) => Some(chain.caller().clone()),
-        };
-        let method = Some(cut(&request.method, METHOD_BYTES_MAX));
-        let path = Some(cut(&request.path, PATH_BYTES_MAX));
-        Self { caller, method, path, ..head }
+        let Task::Request(request) = task else { return head };
+        Self { kind: head.kind, ..Self::of_request(request) }
+    }
+
+    /// Of a request to the front, which is no event of an actor.
+    pub fn of_request(request: &Request) -> Self {
+        let Request { head, caller, .. } = request;
+        Self {
+            kind: Kind::Request,
+            caller: caller.address().cloned(),
+            method: Some(cut(&head.method, METHOD_BYTES_MAX)),
+            path: Some(cut(&head.path, PATH_BYTES_MAX)),
+        }
     }
 
     /// Of an event that nobody listened to at its start.

@@ -79,6 +79,11 @@ impl Setup {
         self
     }
 
+    pub fn argument(mut self, value: impl Into<OsString>) -> Self {
+        self.arguments.push(value.into());
+        self
+    }
+
     pub fn variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
@@ -142,8 +147,12 @@ impl Node {
     }
 
     pub fn get(&self, path: &str) -> Answer {
-        let actor = Actor { base: String::new(), ..self.actor("") };
-        actor.get(path)
+        self.client().get(path)
+    }
+
+    /// A client whose paths are the node's own.
+    pub fn client(&self) -> Actor {
+        Actor { base: String::new(), ..self.actor("") }
     }
 
     pub fn raw(&self) -> Raw {

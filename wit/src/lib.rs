@@ -24,3 +24,21 @@ pub mod actor {
         },
     });
 }
+
+/// World `front`: what the front's component imports and exports. Its imports are the actor's.
+pub mod front {
+    wasmtime::component::bindgen!({
+        path: ".",
+        world: "wasmkeep:actor/front",
+        exports: { default: async },
+        require_store_data_send: true,
+        with: {
+            "wasmkeep:actor/actors": crate::actor::wasmkeep::actor::actors,
+            "wasmkeep:actor/calls": crate::actor::wasmkeep::actor::calls,
+            "wasmkeep:actor/env": crate::actor::wasmkeep::actor::env,
+            "wasi:io": wasmtime_wasi::p2::bindings::io,
+            "wasi:clocks": wasmtime_wasi::p2::bindings::clocks,
+            "wasi:http": wasmtime_wasi_http::p2::bindings::http,
+        },
+    });
+}

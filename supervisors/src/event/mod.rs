@@ -87,6 +87,24 @@ pub enum Caller {
     Outside,
     /// The last actor of a chain, which waits for the answer.
     Actor(CallChain),
+    /// The front, under its address. Nothing can call it back, so it is in no chain.
+    Front(Address),
+}
+
+impl Caller {
+    /// Who called, unless it was a client.
+    pub fn address(&self) -> Option<&Address> {
+        match self {
+            Caller::Outside => None,
+            Caller::Actor(chain) => Some(chain.caller()),
+            Caller::Front(front) => Some(front),
+        }
+    }
+
+    /// Whether `actor` waits for what is called: called itself, it would wait for itself.
+    pub fn waits_for(&self, actor: &Address) -> bool {
+        matches!(self, Caller::Actor(chain) if chain.holds(actor))
+    }
 }
 
 /// Actors that wait for one another, the first caller first. Never empty.
@@ -97,7 +115,7 @@ impl CallChain {
     /// The chain of what `actor` calls while it handles an event of `caller`.
     pub fn below(caller: &Caller, actor: &Address) -> Self {
         match caller {
-            Caller::Outside => Self([actor.clone()].into()),
+            Caller::Outside | Caller::Front(_) => Self([actor.clone()].into()),
             Caller::Actor(chain) => Self(chain.0.iter().cloned().chain([actor.clone()]).collect()),
         }
     }
@@ -124,7 +142,7 @@ pub struct Request {
 /// What an actor is to do.
 #[derive(Debug)]
 pub enum Task {
-    /// A request of a client, or a call of another actor.
+    /// A request of a client, or a call of another actor or of the front.
     Request(Request),
     /// Its alarm is due. Whether that is so is for the actor's own database to say.
     Alarm,
@@ -134,7 +152,9 @@ impl Task {
     pub fn kind(&self) -> Kind {
         match self {
             Task::Request(Request { caller: Caller::Outside, .. }) => Kind::Request,
-            Task::Request(Request { caller: Caller::Actor(_), .. }) => Kind::Call,
+            Task::Request(Request { caller: Caller::Actor(_) | Caller::Front(_), .. }) => {
+                Kind::Call
+            }
             Task::Alarm => Kind::Alarm,
         }
     }

@@ -38,6 +38,7 @@ pub enum Reason {
     BodyTooLarge,
     QueueFull,
     NoCapacity,
+    FrontBusy,
     Stopping,
     Unavailable,
     Quarantined,
@@ -67,7 +68,7 @@ pub struct ReasonRow {
 }
 
 /// One row a reason, in the order of `Reason`.
-pub const REASONS: [ReasonRow; 19] = [
+pub const REASONS: [ReasonRow; 20] = [
     ReasonRow {
         reason: Reason::BadRequest,
         word: "bad-request",
@@ -133,6 +134,16 @@ pub const REASONS: [ReasonRow; 19] = [
         event: "not-run",
         when: "`--max-instances` actors are in memory, all busy for 250 ms",
         remedy: "retry; raise `--max-instances`",
+    },
+    ReasonRow {
+        reason: Reason::FrontBusy,
+        word: "front-busy",
+        status: 503,
+        sentence: "the front serves as many requests as it may; retry, or raise \
+                   --max-front-requests",
+        event: "not-run",
+        when: "`--max-front-requests` requests are with the front already",
+        remedy: "retry; raise `--max-front-requests`",
     },
     ReasonRow {
         reason: Reason::Stopping,
@@ -354,7 +365,11 @@ mod tests {
         for row in &REASONS {
             let may_help = matches!(
                 row.reason,
-                Reason::NoCapacity | Reason::Stopping | Reason::Unavailable | Reason::Quarantined
+                Reason::NoCapacity
+                    | Reason::FrontBusy
+                    | Reason::Stopping
+                    | Reason::Unavailable
+                    | Reason::Quarantined
             );
             assert_eq!(row.status == 503, may_help, "{}", row.word);
             let reply = Refusal::not_run(row.reason).to_reply();

@@ -31,6 +31,10 @@ pub struct Metrics {
     pub alarms_put_off: IntCounter,
     calls: IntCounterVec,
     call_seconds: Histogram,
+    front_requests: IntCounterVec,
+    pub front_seconds: Histogram,
+    pub front_open: IntGauge,
+    front_calls_refused: IntCounterVec,
     outbound_requests: IntCounterVec,
     pub outbound_open: IntGauge,
     pub guest_log_lines: IntCounter,
@@ -77,6 +81,10 @@ impl Metrics {
             alarms_put_off: table.counter("wasmkeep_alarms_put_off_total")?,
             calls: table.counters("wasmkeep_calls_total")?,
             call_seconds: table.histogram("wasmkeep_call_seconds")?,
+            front_requests: table.counters("wasmkeep_front_requests_total")?,
+            front_seconds: table.histogram("wasmkeep_front_seconds")?,
+            front_open: table.gauge("wasmkeep_front_open_requests")?,
+            front_calls_refused: table.counters("wasmkeep_front_calls_refused_total")?,
             outbound_requests: table.counters("wasmkeep_outbound_requests_total")?,
             outbound_open: table.gauge("wasmkeep_outbound_open_requests")?,
             guest_log_lines: table.counter("wasmkeep_guest_log_lines_total")?,
@@ -109,6 +117,16 @@ impl Metrics {
     pub fn called(&self, outcome: &str, took: Duration) {
         self.calls.with_label_values(&[outcome]).inc();
         self.call_seconds.observe(took.as_secs_f64());
+    }
+
+    /// Counts a request of the front: `answered`, `failed`, `left` or `refused`.
+    pub fn front_request(&self, outcome: &str) {
+        self.front_requests.with_label_values(&[outcome]).inc();
+    }
+
+    /// Counts a call of the front that was one too many on its `actor`, or on the `node`.
+    pub fn front_call_refused(&self, bound: &str) {
+        self.front_calls_refused.with_label_values(&[bound]).inc();
     }
 
     /// Counts a delete: `self` or `self_durable`.

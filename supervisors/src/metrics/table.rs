@@ -129,6 +129,30 @@ pub const ROWS: &[Row] = &[
         "how long calls took, as their callers saw it",
     ),
     counter(
+        "wasmkeep_front_requests_total",
+        &["outcome"],
+        "requests that came to the front. `answered`: its handler ended well, whatever status it \
+         chose. `failed`: the server answered in its place, or cut the answer. `left`: the client \
+         left before the end of its answer. `refused`: nothing ran, for every slot was taken or the \
+         node stops",
+    ),
+    seconds(
+        "wasmkeep_front_seconds",
+        &[],
+        EVENT_SECONDS,
+        "from the start of a request in the front to the end of its instance, streaming included",
+    ),
+    gauge(
+        "wasmkeep_front_open_requests",
+        "requests with the front now; at most `--max-front-requests`",
+    ),
+    counter(
+        "wasmkeep_front_calls_refused_total",
+        &["bound"],
+        "calls of the front that failed as `front busy`: too many waited on one `actor`, or on the \
+         `node`",
+    ),
+    counter(
         "wasmkeep_outbound_requests_total",
         &["outcome"],
         "requests that actors sent. `answered`: an answer's head came, whatever its status. \

@@ -106,11 +106,47 @@ impl GuestFault {
     }
 }
 
-/// Everything a guest may ask of the host during one event. Between events the guest does not
-/// run, so nothing is asked.
-pub trait EventScope: Send + Sync + 'static {
+/// The front's compiled component.
+pub trait FrontGuest: Send + Sync + 'static {
+    /// Answers one request with an instance of its own, to its end or to `deadline`. The answer
+    /// goes to `reply` as soon as the guest gives its head. Dropped, it ends the instance.
+    fn run<'a>(
+        &'a self,
+        request: Request,
+        reply: &'a mut ReplyTo,
+        scope: Arc<dyn GuestScope>,
+        deadline: Instant,
+    ) -> GuestFuture<'a, ()>;
+}
+
+/// What an actor as well as the front may ask of the host while it runs.
+pub trait GuestScope: Send + Sync + 'static {
+    /// Who this guest is.
     fn address(&self) -> &Address;
 
+    /// Calls `class/name`, and waits for the answer.
+    fn call<'a>(
+        &'a self,
+        target: &'a str,
+        request: CallRequest,
+    ) -> ScopeFuture<'a, Result<CallResponse, CallError>>;
+
+    /// Calls all of them at once; one result each, in their order.
+    fn call_many(
+        &self,
+        calls: Vec<(String, CallRequest)>,
+    ) -> ScopeFuture<'_, Vec<Result<CallResponse, CallError>>>;
+
+    /// A value the operator gave to this guest.
+    fn env(&self, name: &str) -> Option<String>;
+
+    /// What the guest wrote to its standard output or error, a line or several.
+    fn log(&self, line: &str, is_error: bool);
+}
+
+/// Everything an actor may ask of the host during one event. Between events the guest does not
+/// run, so nothing is asked.
+pub trait EventScope: GuestScope {
     fn exec(&self, sql: &str, params: Vec<SqlValue>) -> Result<u64, SqlError>;
 
     fn query(&self, sql: &str, params: Vec<SqlValue>) -> Result<RowSet, SqlError>;
@@ -133,23 +169,4 @@ pub trait EventScope: Send + Sync + 'static {
 
     /// Which attempt of `on-alarm` runs, counted from 1; 0 in any other handler.
     fn alarm_attempt(&self) -> u32;
-
-    /// Calls `class/name`, and waits for the answer.
-    fn call<'a>(
-        &'a self,
-        target: &'a str,
-        request: CallRequest,
-    ) -> ScopeFuture<'a, Result<CallResponse, CallError>>;
-
-    /// Calls all of them at once; one result each, in their order.
-    fn call_many(
-        &self,
-        calls: Vec<(String, CallRequest)>,
-    ) -> ScopeFuture<'_, Vec<Result<CallResponse, CallError>>>;
-
-    /// A value the operator gave to the actor's class.
-    fn env(&self, name: &str) -> Option<String>;
-
-    /// What the guest wrote to its standard output or error, a line or several.
-    fn log(&self, line: &str, is_error: bool);
 }

@@ -1,7 +1,8 @@
 //! What the processes need of the world, as traits; the shells implement them.
 //!
 //! `Databases` and `Database` keep an actor's data, `Catalogue` tells operators what is there, `Guest` and `Instance` run its code, and
-//! `EventScope` is everything that code may ask of the host during one event. The processes hold
+//! `EventScope` is everything that code may ask of the host during one event. `FrontGuest` runs the
+//! front's, which may ask what `GuestScope` has and no more. The processes hold
 //! these as trait objects, so no shell's type reaches into the tree. `Deliver` is the tree's own: it
 //! hands up what timers and calls bring, to modules above the one that brings it.
 
@@ -16,7 +17,7 @@ pub use database::{
     SqlValue, StorageFault,
 };
 pub use guest::{
-    CallError, CallRequest, CallResponse, EventScope, Guest, GuestCall, GuestFault, GuestFuture,
-    Instance, ScopeFuture,
+    CallError, CallRequest, CallResponse, EventScope, FrontGuest, Guest, GuestCall, GuestFault,
+    GuestFuture, GuestScope, Instance, ScopeFuture,
 };
 pub use world::{Clock, Deliver};

@@ -28,7 +28,9 @@ use crate::actor::scope::ScopePorts;
 use crate::actor::{InspectError, Inspected, QueueLength, Residents, Served, Standing};
 use crate::address::{Address, Class, Tenant};
 use crate::alarm::{Bell, TimerParts};
+use crate::call::CallPorts;
 use crate::event::{Event, Refusal, Reply, ReplyFrom};
+use crate::front::{Front, FrontConfig, FrontSpec};
 use crate::limits::ALARMS_AT_ONCE;
 use crate::metrics::Metrics;
 use crate::ports::{Clock, Database, Databases, Deliver, Guest};
@@ -67,7 +69,7 @@ pub struct TreePorts {
 pub struct Tree {
     root: ActorRef<StartChild>,
     classes: HashMap<Class, Arc<ClassRuntime>>,
-    tap: Arc<Tap>,
+    calls: Arc<CallPorts>,
     dispatcher: Arc<Dispatcher>,
     residents: Arc<Residents>,
     bell: Arc<Bell>,
@@ -105,14 +107,20 @@ impl Tree {
             clock: Arc::clone(&ports.clock),
             bell: Arc::clone(&bell),
             classes: classes.keys().map(|class| (config.tenant.clone(), class.clone())).collect(),
-            at_once: ALARMS_AT_ONCE.min(config.instances_max.div_ceil(4)),
-            most: config.instances_max.div_ceil(2),
+            at_once: ALARMS_AT_ONCE.min(config.instances_max.div_ceil(4)).max(1),
+            most: config.instances_max.div_ceil(2).max(1),
             metrics: Arc::clone(&metrics),
         };
+        let calls = Arc::new(CallPorts {
+            deliver,
+            clock: Arc::clone(&ports.clock),
+            metrics: Arc::clone(&metrics),
+            tap: Arc::clone(&tap),
+        });
         let class_runtime = |(class, spec): (Class, ClassSpec)| {
             let scope = ScopePorts {
                 databases: Arc::clone(&ports.databases),
-                deliver: Arc::clone(&deliver),
+                calls: Arc::clone(&calls),
                 clock: Arc::clone(&ports.clock),
                 bell: Arc::clone(&bell),
                 values: Arc::new(spec.values),
@@ -142,7 +150,12 @@ impl Tree {
             given_up: given_up_sender,
         };
         let (root, _joined) = RootSupervisor::spawn(None, supervisor, ()).await?;
-        Ok(Self { root, classes, tap, dispatcher, residents, bell, given_up })
+        Ok(Self { root, classes, calls, dispatcher, residents, bell, given_up })
+    }
+
+    /// A front before this tree's actors. Its requests run on the current runtime.
+    pub fn front(&self, spec: FrontSpec, config: FrontConfig) -> Front {
+        Front::new(spec, Arc::clone(&self.calls), config)
     }
 
     /// Delivers an event and returns the head of its answer. A caller that stops polling leaves:
@@ -184,7 +197,7 @@ impl Tree {
 
     /// Follows what happens from now on.
     pub fn listen(&self) -> Listener {
-        self.tap.listen()
+        self.calls.tap.listen()
     }
 
     pub fn is_resident(&self, address: &Address) -> bool {

@@ -1,10 +1,8 @@
-//! What a guest's storage calls mean: opens the database at the first one, keeps the rules of
+//! What an actor's storage calls mean: opens the database at the first one, keeps the rules of
 //! deletes and durability, and hands the SQL to `ports::Database`.
 
 mod alarms;
-mod calls;
 mod inspect;
-mod log;
 #[cfg(test)]
 mod tests;
 
@@ -15,16 +13,15 @@ use tokio::time::Instant;
 
 pub use alarms::Attempt;
 
-use self::calls::Outgoing;
-use self::log::LogRate;
 use crate::address::Address;
 use crate::alarm::Bell;
+use crate::call::{CallPorts, Outgoing, reserve};
 use crate::event::{CallChain, Caller, Reason, Refusal};
-use crate::limits::LOG_LINE_BYTES_MAX;
+use crate::guest_log::{LineBudget, lines, log_line};
+use crate::limits::LOG_LINES_PER_SECOND;
 use crate::metrics::Metrics;
-use crate::one_line::in_one_line;
 use crate::ports::{
-    CallError, CallRequest, CallResponse, Clock, Database, Databases, Deliver, EventScope, Meta,
+    CallError, CallRequest, CallResponse, Clock, Database, Databases, EventScope, GuestScope, Meta,
     OpenError, RowSet, ScopeFuture, SqlError, SqlValue, StorageFault,
 };
 use crate::tap::{Happening, Record, Tap};
@@ -59,7 +56,7 @@ struct State {
     indexed: Option<Option<Timestamp>>,
     /// Whether an alarm is pending, once that is known.
     has_alarm: Option<bool>,
-    log: LogRate,
+    log_budget: LineBudget,
 }
 
 impl State {
@@ -79,7 +76,7 @@ impl State {
 /// What the scopes of a class share.
 pub struct ScopePorts {
     pub databases: Arc<dyn Databases>,
-    pub deliver: Arc<dyn Deliver>,
+    pub calls: Arc<CallPorts>,
     pub clock: Arc<dyn Clock>,
     pub bell: Arc<Bell>,
     pub values: Arc<Values>,
@@ -135,7 +132,7 @@ impl ActorScope {
             alarm_changed: false,
             indexed: None,
             has_alarm: None,
-            log: LogRate::new(now),
+            log_budget: LineBudget::new(LOG_LINES_PER_SECOND, now),
         };
         Arc::new(Self { address, ports, state: Mutex::new(state) })
     }
@@ -156,7 +153,7 @@ impl ActorScope {
     /// Rolls back what is open, carries out a delete the event asked for, and settles the alarm.
     pub fn end_event(&self, attempt: Option<Attempt>) -> EndOfEvent {
         let mut state = self.lock();
-        match state.log.take_dropped() {
+        match state.log_budget.take_dropped() {
             0 => {}
             lines => self.tell(&self.address, || Happening::LogDropped { lines }),
         }
@@ -369,23 +366,12 @@ impl ActorScope {
     fn outgoing(&self) -> Outgoing {
         let state = self.lock();
         Outgoing {
-            ports: Arc::clone(&self.ports),
-            tenant: self.address.tenant.clone(),
-            chain: CallChain::below(&state.caller, &self.address),
-            deadline: state.deadline - calls::reserve(self.wall_budget),
+            ports: Arc::clone(&self.calls),
+            caller: Caller::Actor(CallChain::below(&state.caller, &self.address)),
+            from: self.address.clone(),
+            deadline: state.deadline - reserve(self.wall_budget),
+            waiting: None,
         }
-    }
-
-    fn log_line(&self, line: &str, is_error: bool) {
-        if !self.lock().log.admits() {
-            self.metrics.guest_log_lines_dropped.inc();
-            return;
-        }
-        self.metrics.guest_log_lines.inc();
-        let line = in_one_line(&line[..line.floor_char_boundary(LOG_LINE_BYTES_MAX)]);
-        self.tell(&self.address, || Happening::Log { is_error, line: line.to_string() });
-        let stream = if is_error { "stderr" } else { "stdout" };
-        tracing::info!(target: "wasmkeep::guest", actor = %self.address, stream, "{line}");
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -395,10 +381,6 @@ impl ActorScope {
 }
 
 impl EventScope for ActorScope {
-    fn address(&self) -> &Address {
-        &self.address
-    }
-
     fn exec(&self, sql: &str, params: Vec<SqlValue>) -> Result<u64, SqlError> {
         self.with_database(|database| database.exec(sql, params))
     }
@@ -460,6 +442,12 @@ impl EventScope for ActorScope {
     fn alarm_attempt(&self) -> u32 {
         self.lock().attempt
     }
+}
+
+impl GuestScope for ActorScope {
+    fn address(&self) -> &Address {
+        &self.address
+    }
 
     fn call<'a>(
         &'a self,
@@ -481,8 +469,14 @@ impl EventScope for ActorScope {
     }
 
     fn log(&self, text: &str, is_error: bool) {
-        for line in text.split('\n') {
-            self.log_line(line, is_error);
+        for line in lines(text) {
+            if !self.lock().log_budget.take(Instant::now()) {
+                self.metrics.guest_log_lines_dropped.inc();
+                continue;
+            }
+            self.metrics.guest_log_lines.inc();
+            self.tell(&self.address, || Happening::Log { is_error, line: line.to_string() });
+            log_line(&self.address, &line, is_error);
         }
     }
 }

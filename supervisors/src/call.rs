@@ -1,5 +1,5 @@
-//! Calls of an actor to others: what is refused before anything runs, how long a call may wait,
-//! and how much may come back.
+//! Calls of an actor or of the front to actors: what is refused before anything runs, how long a
+//! call may wait, and how much may come back.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -10,31 +10,51 @@ use bytes::{Bytes, BytesMut};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::ScopePorts;
-use crate::address::{ActorName, Address, Class, Tenant};
+use crate::address::{ActorName, Address, Class};
 use crate::event::{
-    Body, BodyStream, CallChain, Caller, Event, Header, Reason, Reply, ReplyTo, Request,
-    RequestHead, Task, Ticket,
+    Body, BodyStream, Caller, Event, Header, Reason, Reply, ReplyTo, Request, RequestHead, Task,
+    Ticket,
 };
 use crate::headers;
 use crate::limits::{
     CALL_BODY_BYTES_MAX, CALL_HEAD_BYTES_MAX, CALL_RESERVE, CALL_RESERVE_WALL, CALLS_AT_ONCE,
 };
-use crate::ports::{CallError, CallRequest, CallResponse};
-use crate::tap::{CallEnded, Happening};
+use crate::metrics::Metrics;
+use crate::ports::{CallError, CallRequest, CallResponse, Clock, Deliver};
+use crate::tap::{CallEnded, Happening, Record, Tap};
 
 /// How long before its caller's wall a call gives up, so that the caller can still answer.
 pub fn reserve(wall: Duration) -> Duration {
     if wall < CALL_RESERVE_WALL { wall / 5 } else { CALL_RESERVE }
 }
 
+/// What every call uses of the node.
+pub struct CallPorts {
+    pub deliver: Arc<dyn Deliver>,
+    pub clock: Arc<dyn Clock>,
+    pub metrics: Arc<Metrics>,
+    pub tap: Arc<Tap>,
+}
+
+/// Bounds how many calls may wait at once, beyond what a callee's queue bounds.
+pub trait WaitingCalls: Send + Sync {
+    /// Counts a call to `callee` that is about to wait, until what it returns is dropped; refuses
+    /// one too many.
+    fn begin(&self, callee: &Address) -> Result<WaitingCall, CallError>;
+}
+
+/// A call that is counted as waiting, for as long as this is kept.
+pub type WaitingCall = Box<dyn Send>;
+
 /// What the calls of one event share.
 #[derive(Clone)]
 pub struct Outgoing {
-    pub ports: Arc<ScopePorts>,
-    pub tenant: Tenant,
-    pub chain: CallChain,
+    pub ports: Arc<CallPorts>,
+    /// Who calls: the last actor of its chain, or the front.
+    pub caller: Caller,
+    pub from: Address,
     pub deadline: Instant,
+    pub waiting: Option<Arc<dyn WaitingCalls>>,
 }
 
 impl Outgoing {
@@ -88,9 +108,14 @@ impl Outgoing {
         let answer = self.answer(target, request, room).await;
         let (outcome, took) = (outcome(&answer), started.elapsed());
         self.ports.metrics.called(outcome, took);
-        self.ports.tell(self.chain.caller(), || {
+        self.ports.tap.tell(|| {
             let status = answer.as_ref().ok().map(|response| response.status);
-            Happening::CallOut(CallEnded::new(target, outcome, status, took))
+            let call = CallEnded::new(target, outcome, status, took);
+            Record {
+                at: self.ports.clock.now(),
+                address: self.from.clone(),
+                what: Happening::CallOut(call),
+            }
         });
         answer
     }
@@ -102,13 +127,14 @@ impl Outgoing {
         room: &Room,
     ) -> Result<CallResponse, CallError> {
         let address = self.address(target)?;
-        if self.chain.holds(&address) {
+        if self.caller.waits_for(&address) {
             return Err(CallError::Reentrant);
         }
-        let request = checked(request, Caller::Actor(self.chain.clone()))?;
+        let request = checked(request, self.caller.clone())?;
         if Instant::now() >= self.deadline {
             return Err(CallError::Timeout);
         }
+        let _waits = self.waiting.as_ref().map(|waiting| waiting.begin(&address)).transpose()?;
         let (reply, from) = ReplyTo::channel();
         let task = Task::Request(request);
         let event = Event { address, task, reply, ticket: Ticket::default() };
@@ -127,7 +153,7 @@ impl Outgoing {
     fn address(&self, target: &str) -> Result<Address, CallError> {
         let parsed = target.split_once('/').and_then(|(class, name)| {
             Some(Address {
-                tenant: self.tenant.clone(),
+                tenant: self.from.tenant.clone(),
                 class: Class::parse(class).ok()?,
                 name: ActorName::parse(name).ok()?,
             })
