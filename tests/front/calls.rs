@@ -100,18 +100,12 @@ fn several_calls_go_out_together_and_come_back_in_order() {
 #[test]
 fn at_most_a_quarter_of_the_slots_waits_on_one_actor() {
     let node = front_and_probe().flag("--max-front-requests", "8").start();
-    let held = [
-        holding(&node, &["probe/slow"], 3000),
-        node.ask(&on_to("/call", &["probe/slow"], "/hello")),
-    ];
-    eventually("two are with the front", || {
-        node.metric("wasmkeep_front_open_requests", &[]) == 2.0
-    });
-    let mut refused = Json::Null;
-    eventually("a third is refused", || {
-        refused = call(&node, "probe/slow", "/hello");
-        refused["error"] == "failed"
-    });
+    let mut held = vec![holding(&node, &["probe/slow"], 8000)];
+    eventually("its call waits", || node.metric("wasmkeep_resident_actors", &[]) == 1.0);
+    held.extend((0..7).map(|_| node.ask(&on_to("/call", &["probe/slow"], "/hello"))));
+    let refused = || node.metric("wasmkeep_front_calls_refused_total", &["bound=\"actor\""]);
+    eventually("all but two are refused", || refused() == 6.0);
+    let refused = call(&node, "probe/slow", "/hello");
     busy(&refused, "2 calls of the front wait for this actor");
     assert_eq!(call(&node, "probe/other", "/hello")["body"], "hello");
     let unavailable = node.get(&on_to("/ask", &["probe/slow"], "/hello"));
@@ -126,7 +120,7 @@ fn at_most_a_quarter_of_the_slots_waits_on_one_actor() {
 #[test]
 fn at_most_as_many_calls_wait_as_there_are_slots() {
     let node = front_and_probe().flag("--max-front-requests", "3").start();
-    let mut held = holding(&node, &["probe/a", "probe/b", "probe/c"], 2000);
+    let mut held = holding(&node, &["probe/a", "probe/b", "probe/c"], 5000);
     let refused = call(&node, "probe/d", "/hello");
     busy(&refused, "too many front calls waiting on this node");
     assert_eq!(node.actor("probe/d").get("/hello").text(), "hello", "only the front is refused");
