@@ -279,20 +279,24 @@ fn what_the_index_says_and_no_actor_knows_of_runs_and_creates_nothing() {
 #[test]
 fn after_a_start_of_the_machine_actors_look_for_their_alarms() {
     let mut node = Node::probe().start();
-    for name in ["lost", "also lost", "kept"] {
+    for name in ["lost", "also lost", "late", "kept"] {
         let actor = node.actor(&format!("probe/{}", name.replace(' ', "%20")));
         actor.set_alarm_in(3000);
     }
     node.stop_cleanly();
-    assert_eq!(node.change_index("DELETE FROM alarms WHERE name LIKE '%lost'"), 2);
+    assert_eq!(node.change_index("DELETE FROM alarms WHERE name LIKE '%lost' OR name = 'late'"), 3);
     node.start_again();
     node.actor("probe/kept").ran(1);
     assert!(!node.log().contains("started anew"), "the machine has not been started");
     node.stop_cleanly();
+    let late = "INSERT INTO alarms VALUES ('default', 'default', 'probe', 'late', 99999999999999) \
+                ON CONFLICT DO UPDATE SET due = excluded.due";
+    assert_eq!(node.change_index(late), 1);
     assert_eq!(node.change_index("UPDATE node SET v = 'another start of the machine'"), 1);
     node.start_again();
     node.actor("probe/lost").ran(1);
     node.actor("probe/also%20lost").ran(1);
+    node.actor("probe/late").ran(1);
     assert!(node.log().contains("started anew"));
     node.stop_cleanly();
     assert_eq!(node.indexed_alarms(), []);

@@ -92,6 +92,32 @@ fn a_durable_write_with_an_alarm_has_the_index_of_alarms_on_disk_too() {
 }
 
 #[test]
+fn a_failure_of_the_index_is_told_to_one_event_and_the_node_goes_on() {
+    let disk = Disk::new();
+    let mut node = disk.under(Node::probe()).errors_are_fine().start();
+    let actor = node.actor("probe/a");
+    actor.exec("CREATE TABLE t (x)");
+    assert!(actor.post("/alarm?in=3600000", "").json()["at"].is_number());
+    assert_eq!(node.actor("probe/nostore-early").get("/hello").text(), "hello");
+    disk.fail_once("fsync", "/index.db-wal");
+    disk.done();
+    assert_eq!(case(&actor.one("exec-durable", "INSERT INTO t VALUES (1)")), "internal");
+    let done = disk.done();
+    assert_eq!(count(&done, "fsync!", "/index.db-wal"), 1, "{done:#?}");
+    assert_eq!(count(&done, "fsync", "/index.db-wal"), 0, "not tried again: {done:#?}");
+
+    assert_eq!(node.actor("probe/nostore-late").get("/hello").text(), "hello");
+    at(&disk.done(), "fsync", "/index.db");
+    assert_eq!(node.actor("probe/new").get("/init").text(), "1");
+    disk.done();
+    assert_eq!(actor.one("exec-durable", "INSERT INTO t VALUES (2)")["changed"], 1);
+    at(&disk.done(), "fsync", "/index.db-wal");
+    node.restart();
+    let pending = node.actor("probe/a").get("/alarm").json();
+    assert!(pending["at"].is_number(), "{pending}");
+}
+
+#[test]
 fn a_sync_that_fails_is_told_and_never_tried_again() {
     for failing in [WAL, DATABASE] {
         let disk = Disk::new();

@@ -405,3 +405,17 @@ fn one_write_of_two_mebibytes_and_a_byte_arrives_whole() {
     assert_eq!(answer.status, 200);
     assert_eq!(answer.body.len(), 2 * MIB + 1);
 }
+
+/// curl and Java ask for HTTP/2 like this with their first request.
+#[test]
+fn a_protocol_that_is_not_spoken_is_answered_in_http_1_1_and_the_end_is_told() {
+    let node = Node::probe().start();
+    let mut client = node.raw();
+    client.send(
+        "GET /actor/probe/a/hello HTTP/1.1\r\nhost: test\r\nconnection: Upgrade, HTTP2-Settings\r\n\
+         upgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n",
+    );
+    let head = client.head().expect("an answer");
+    assert_eq!(head.status, 200);
+    assert_eq!(head.header("connection"), Some("close"));
+}

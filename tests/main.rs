@@ -2,6 +2,7 @@
 //! (`target/components`; `cargo xtask guests` makes them) and link nothing of this package.
 
 mod access;
+mod alarm_faults;
 mod alarm_restarts;
 mod alarms;
 mod calls;

@@ -368,6 +368,27 @@ fn a_waiting_operator_does_not_hold_up_the_actor() {
 }
 
 #[test]
+fn the_statement_of_an_operator_who_left_ends() {
+    let node = Node::probe().start();
+    let actor = node.actor("probe/a");
+    actor.get("/hello").text();
+    let endless = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) \
+                   SELECT count(*) FROM c";
+    let mut asking = command(&node, &["sql", "probe/a", endless]).spawn().expect("run wasmkeep");
+    eventually("the statement runs", || {
+        let facts = json_lines(&prints(&node, &["show", "probe/a", "--json"])).remove(0);
+        facts["node"]["is_busy"] == true
+    });
+    let began = std::time::Instant::now();
+    asking.kill().expect("end it");
+    asking.wait().expect("it ends");
+    assert_eq!(actor.get("/hello").text(), "hello");
+    // Left alone it would run for the wall of an event, 30 s.
+    let took = began.elapsed();
+    assert!(took < std::time::Duration::from_secs(20), "{took:?}");
+}
+
+#[test]
 fn reading_an_actor_runs_none_of_its_code() {
     let mut node = Node::probe().start();
     node.actor("probe/badinit").get("/hello").refused(500, "init-failed", "ran");

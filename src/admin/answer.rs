@@ -1,22 +1,24 @@
 //! Answers one request, line by line.
 
-use std::io::{self, Read};
+use std::future::Future;
+use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
 
-use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncWrite, AsyncWriteExt, BufWriter};
 use tokio::sync::mpsc;
 
 use super::lines::write_line;
 use super::operator::Operator;
 use super::protocol::{
-    ActorRequest, Command, Failure, Line, ListRequest, Request, SqlCell, SqlRequest, VERSION,
+    ActorRequest, Command, Failure, FailureKind, Line, ListRequest, Request, SqlCell, SqlRequest,
+    VERSION,
 };
-use super::tail::{self, UntilOver};
+use super::tail::{self, Over, UntilOver};
 
 /// Lines of a list on their way. Who reads slowly holds up the reading of the disk.
 const LINES_WAITING: usize = 256;
 
-/// An export goes to its client in pieces of so many bytes.
+/// A list or an export goes to its client in pieces of so many bytes.
 const PIECE_BYTES: usize = 128 * 1024;
 
 /// Why an answer has no regular end.
@@ -86,11 +88,28 @@ async fn carry_out(
             write_line(to, &Line::Facts(Box::new(facts))).await?;
             Ok(write_line(to, &Line::end()).await?)
         }
-        Command::Sql(request) => sql(operator, request, to).await,
-        Command::Export(request) => export(operator, &request, to).await,
+        Command::Sql(request) => unless_over(until, sql(operator, request, to)).await,
+        Command::Export(request) => unless_over(until, export(operator, &request, to)).await,
         Command::Tail(request) => match &operator.node {
             Some(node) => Ok(tail::follow(node, request, to, until).await??),
             None => Err(Failure::failed("no node runs on this data directory").into()),
+        },
+    }
+}
+
+/// Stops what holds up an actor's events when nobody waits for it any more.
+async fn unless_over(
+    until: UntilOver<'_>,
+    work: impl Future<Output = Result<(), Stop>>,
+) -> Result<(), Stop> {
+    tokio::select! {
+        biased;
+        ended = work => ended,
+        over = until => match over {
+            Over::ClientLeft => Err(io::Error::from(ErrorKind::BrokenPipe).into()),
+            Over::NodeStops => {
+                Err(Failure::new(FailureKind::Refused, "the node stopped meanwhile").into())
+            }
         },
     }
 }
@@ -113,9 +132,11 @@ async fn list(
         })?;
         Ok::<bool, Failure>(cut)
     });
+    let mut gathered = BufWriter::with_capacity(PIECE_BYTES, &mut *to);
     while let Some(actor) = listed.recv().await {
-        write_line(to, &Line::Actor(actor)).await?;
+        write_line(&mut gathered, &Line::Actor(actor)).await?;
     }
+    gathered.flush().await?;
     let cut = reading.await.map_err(Failure::failed)??;
     Ok(write_line(to, &Line::End { cut }).await?)
 }

@@ -12,7 +12,7 @@ use wasmkeep_supervisors::actor::InspectError;
 use wasmkeep_supervisors::address::{Address, App, Class, Tenant};
 use wasmkeep_supervisors::limits::WALL_BUDGET;
 use wasmkeep_supervisors::ports::{
-    Catalogue, Database, KnownActor, KnownName, SomeRows, SqlError, SqlValue,
+    Catalogue, Database, KnownActor, KnownName, Left, SomeRows, SqlError, SqlValue,
 };
 use wasmkeep_supervisors::tree::Tree;
 
@@ -81,7 +81,7 @@ impl Operator {
         }
         let mut database = catalogue.open(address).map_err(Failure::failed)?;
         let time = if self.node.is_some() { WALL_BUDGET } else { NO_DEADLINE };
-        database.begin_inspection(Instant::now() + time);
+        database.begin_inspection(Instant::now() + time, Left::default());
         let answer = read(&mut *database);
         if let Err(fault) = database.close() {
             // What was committed is in the WAL beside the file, and is read from there.

@@ -2,7 +2,7 @@
 
 use wasmkeep_supervisors::limits::QUEUE_EVENTS_MAX;
 
-use super::protocol::Facts;
+use super::protocol::{Facts, Failure, FailureKind};
 
 /// One sentence for each thing the next event meets, the first obstacle first.
 pub fn outlook(facts: &Facts) -> Vec<String> {
@@ -39,9 +39,11 @@ pub fn outlook(facts: &Facts) -> Vec<String> {
         let running = if node.is_busy { "the event that runs and " } else { "" };
         met.push(format!("waits behind {running}{} queued", node.queued));
     }
-    if let Some(why) = &facts.unread {
-        let busy = if node.is_busy { "" } else { "may be refused (database-unusable): " };
-        met.push(format!("{busy}the database was not read: {why}"));
+    if let Some(Failure { kind, message }) = &facts.unread {
+        met.push(match kind {
+            FailureKind::Failed => format!("refused: the database does not open: {message}"),
+            _ => format!("not known: the database was not read: {message}"),
+        });
         return met;
     }
     match &facts.initialised_by {
@@ -80,7 +82,7 @@ mod tests {
     #[test]
     fn what_the_next_event_meets() {
         type Change = fn(&mut Facts);
-        let rows: [(Change, &[&str]); 13] = [
+        let rows: [(Change, &[&str]); 14] = [
             (|_| {}, &["its handler runs"]),
             (|f| f.node.resident = false, &["wakes the actor"]),
             (|f| f.node.is_running = false, &["no node runs"]),
@@ -102,7 +104,14 @@ mod tests {
             ),
             (|f| f.initialised_by = None, &["on-init runs first: it has not"]),
             (|f| f.initialised_by = Some("bb".into()), &["on-init runs first: the class has"]),
-            (|f| f.unread = Some("damaged".into()), &["(database-unusable): the database was not"]),
+            (
+                |f| f.unread = Some(Failure::failed("damaged")),
+                &["refused: the database does not open: damaged"],
+            ),
+            (
+                |f| f.unread = Some(Failure::new(FailureKind::Refused, "busy")),
+                &["not known: the database was not read: busy"],
+            ),
         ];
         for (change, expected) in rows {
             let mut facts = facts();

@@ -1,5 +1,6 @@
 //! What is said between an operator's client and a node: one line of JSON asks, lines of JSON
-//! answer. The last line is `end`, `failed` or `stopped`; without one the answer is not whole.
+//! answer. The last line is `end`, `failed` or `stopped`; without one the answer is not whole. A client
+//! that closes its end for writing has left.
 
 use serde::{Deserialize, Serialize};
 use wasmkeep_supervisors::address::{ActorName, Address, App, Class, Tenant};
@@ -176,7 +177,7 @@ pub struct Facts {
     pub alarm_ms: Option<u64>,
     pub failed_attempts: Option<u32>,
     /// Why the database could not be read, if it could not.
-    pub unread: Option<String>,
+    pub unread: Option<Failure>,
     pub node: NodeFacts,
     /// What the next event meets, the first obstacle first.
     pub next_event: Vec<String>,

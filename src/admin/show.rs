@@ -9,7 +9,7 @@ use wasmkeep_supervisors::ports::{Database, Meta, SqlValue, StorageFault};
 
 use super::operator::Operator;
 use super::outlook::outlook;
-use super::protocol::{ActorRequest, Facts, Failure, NodeFacts};
+use super::protocol::{ActorRequest, Facts, Failure, FailureKind, NodeFacts};
 
 /// A running event is waited for so long; what stands in the database is left out then.
 const WAIT: Duration = Duration::from_secs(2);
@@ -86,11 +86,11 @@ impl Operator {
             Ok(Ok(Some(Ok(contents)))) => contents,
             // Deleted a moment ago.
             Ok(Ok(None)) => return,
-            Ok(Ok(Some(Err(fault)))) => return facts.unread = Some(fault.to_string()),
-            Ok(Err(failure)) => return facts.unread = Some(failure.message),
+            Ok(Ok(Some(Err(fault)))) => return facts.unread = Some(Failure::failed(fault)),
+            Ok(Err(failure)) => return facts.unread = Some(failure),
             Err(_) => {
                 let why = format!("busy: an event runs for more than {} s", WAIT.as_secs());
-                return facts.unread = Some(why);
+                return facts.unread = Some(Failure::new(FailureKind::Refused, why));
             }
         };
         facts.tables = contents.tables;

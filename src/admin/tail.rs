@@ -4,9 +4,11 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWrite;
+use tokio::time::timeout;
 use wasmkeep_supervisors::address::{ActorName, Class};
 use wasmkeep_supervisors::event::Kind;
 use wasmkeep_supervisors::tap::{Happening, Heard, Listener, Record};
@@ -255,12 +257,17 @@ async fn end(
     write_line(to, &Line::Stopped).await
 }
 
+/// One who reads nothing for so long has left: the place is another's.
+const READ_WAIT: Duration = Duration::from_secs(60);
+
 async fn tell(heard: Heard, filter: &Filter, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
-    match heard {
-        Heard::Gap(lost) => write_line(to, &Line::Gap { lost }).await,
+    let line = match heard {
+        Heard::Gap(lost) => Line::Gap { lost },
         Heard::Record(record) => match filter.take(&record) {
-            Some(record) => write_line(to, &Line::Record(Box::new(record))).await,
-            None => Ok(()),
+            Some(record) => Line::Record(Box::new(record)),
+            None => return Ok(()),
         },
-    }
+    };
+    let written = timeout(READ_WAIT, write_line(to, &line)).await;
+    written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }

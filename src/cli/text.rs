@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use wasmkeep_supervisors::one_line::is_printable;
+
 /// `text` with what is no printable character, and the backslash, as escapes.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -34,18 +36,6 @@ pub fn printable_json(value: &impl serde::Serialize) -> serde_json::Result<Strin
         }
     }
     Ok(out)
-}
-
-/// Control and format characters are not: those that move the cursor, and those that turn the
-/// direction of writing. Marks that combine with a letter are.
-fn is_printable(character: char) -> bool {
-    match character {
-        '\'' | '"' | '\\' => true,
-        ' '..='~' => true,
-        _ if character.is_ascii() => false,
-        // Behind a letter, `escape_debug` leaves combining marks alone.
-        _ => ['a', character].iter().collect::<String>().escape_debug().count() == 2,
-    }
 }
 
 /// `1.5 MiB`, in at most 10 characters.

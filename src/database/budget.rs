@@ -4,14 +4,15 @@
 //! theirs end its writes: reads still work, and so do `COMMIT` and `ROLLBACK`. A transaction whose
 //! statements were all within the budget may commit, which adds at most the page cache (1 MiB).
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ffi};
 use rustix::time::{ClockId, clock_gettime};
 use wasmkeep_supervisors::limits::EVENT_SQL_MEMORY_BYTES_MAX;
-use wasmkeep_supervisors::ports::SqlError;
+use wasmkeep_supervisors::ports::{Left, SqlError};
 
 use super::connection::PAGE_BYTES;
 use super::files::DatabaseConfig;
@@ -40,6 +41,8 @@ pub struct Budget {
     cpu_max: Duration,
     /// What reads now is an event. An operator's time is bounded, and not the CPU in it.
     cpu_is_bounded: Cell<bool>,
+    /// The operator who reads, if one does.
+    operator_left: RefCell<Option<Left>>,
     written_max: u64,
     db: *mut ffi::sqlite3,
     deadline: Cell<Option<Instant>>,
@@ -60,6 +63,7 @@ impl Budget {
         Self {
             cpu_max: config.sql_cpu_budget,
             cpu_is_bounded: Cell::new(true),
+            operator_left: RefCell::new(None),
             written_max: config.event_written_bytes_max as u64,
             // SAFETY: the handle is only used while the connection is open (the caller's promise).
             db: unsafe { connection.handle() },
@@ -78,6 +82,7 @@ impl Budget {
     pub fn begin_event(&self, deadline: Instant) {
         self.deadline.set(Some(deadline));
         self.cpu_is_bounded.set(true);
+        self.operator_left.take();
         self.cpu_used.set(Duration::ZERO);
         self.pages_at_start.set(self.pages_written());
         self.memory_left.set(EVENT_SQL_MEMORY_BYTES_MAX);
@@ -85,10 +90,11 @@ impl Budget {
         self.writes_spent.set(false);
     }
 
-    /// As `begin_event`, without a bound on CPU.
-    pub fn begin_inspection(&self, deadline: Instant) {
+    /// As `begin_event`, without a bound on CPU, for an operator who may leave.
+    pub fn begin_inspection(&self, deadline: Instant, left: Left) {
         self.begin_event(deadline);
         self.cpu_is_bounded.set(false);
+        self.operator_left.replace(Some(left));
     }
 
     /// Whether another statement may start at all.
@@ -183,6 +189,10 @@ impl Budget {
     }
 
     fn is_late(&self) -> bool {
+        let has_left = |left: &Left| left.load(Ordering::Relaxed);
+        if self.operator_left.borrow().as_ref().is_some_and(has_left) {
+            return true;
+        }
         self.deadline.get().is_some_and(|deadline| Instant::now() >= deadline)
     }
 

@@ -103,7 +103,9 @@ impl Catalogue for LocalDatabases {
             found.entry(KnownName::Name(name)).or_default();
         })?;
         index.each_alarm(tenant, &self.app, class, |name, due| {
-            found.entry(KnownName::Name(name)).or_default().alarm = Some(due);
+            let found = found.entry(KnownName::Name(name)).or_default();
+            // Those that are to look for themselves (`index_trust`) may have none.
+            found.alarm = Some(due).filter(|due| due.0 > 0);
         })?;
         let known = found.into_iter().map(|(name, Found { has_file, alarm })| KnownActor {
             name,

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags, ffi};
 use tokio::time::Instant;
 use wasmkeep_supervisors::limits::{STATEMENT_BYTES_MAX, VALUE_BYTES_MAX};
 use wasmkeep_supervisors::ports::{
-    Database, Meta, OpenError, RowSet, SomeRows, SqlError, SqlValue, StorageFault,
+    Database, Left, Meta, OpenError, RowSet, SomeRows, SqlError, SqlValue, StorageFault,
 };
 
 use super::budget::Budget;
@@ -260,8 +260,8 @@ impl Database for LocalDatabase {
         self.write_meta(key, value)
     }
 
-    fn begin_inspection(&mut self, deadline: Instant) {
-        self.hooks.budget.begin_inspection(deadline.into_std());
+    fn begin_inspection(&mut self, deadline: Instant, left: Left) {
+        self.hooks.budget.begin_inspection(deadline.into_std(), left);
     }
 
     fn query_read_only(

@@ -165,6 +165,19 @@ impl DataDir {
         &self.index
     }
 
+    pub(super) fn doubt(&self, database: &Path) {
+        self.entries.known().doubted.insert(database.to_owned());
+    }
+
+    pub(super) fn is_doubted(&self, database: &Path) -> bool {
+        self.entries.known().doubted.contains(database)
+    }
+
+    /// All of it was written anew, or removed.
+    pub(super) fn trust(&self, database: &Path) {
+        self.entries.known().doubted.remove(database);
+    }
+
     pub(super) fn long_names(&self) -> &Arc<LongNames> {
         &self.long_names
     }
@@ -192,6 +205,9 @@ struct Known {
     durable: HashSet<PathBuf>,
     /// Directories whose fsync failed. Another would say nothing.
     failed: HashMap<PathBuf, String>,
+    /// Databases with a file whose fsync failed. The kernel shows what was written to it, has
+    /// perhaps not put it on disk, and would not say so at another fsync.
+    doubted: HashSet<PathBuf>,
 }
 
 impl Entries {
@@ -216,7 +232,7 @@ impl Entries {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        // Two independent sets: whole after a panic anywhere.
+        // Independent sets: whole after a panic anywhere.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

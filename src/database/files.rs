@@ -150,7 +150,9 @@ impl Databases for LocalDatabases {
     fn remove(&self, address: &Address) -> Result<(), StorageFault> {
         off_runtime(|| {
             self.data_dir.index().remove_durably(address, &self.app)?;
-            remove_files(&self.path(address))?;
+            let path = self.path(address);
+            remove_files(&path)?;
+            self.data_dir.trust(&path);
             // Last: an alarm without an entry would be lost, an entry without an alarm runs
             // nothing.
             self.data_dir.index().set_alarm(address, &self.app, None)

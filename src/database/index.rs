@@ -16,7 +16,7 @@ use wasmkeep_supervisors::ports::StorageFault;
 use super::connection::{connect, to_wal};
 use super::failure::is_disk_full;
 use super::off_runtime::off_runtime;
-use super::sync::{self, File};
+use super::sync::{self, File, wal_path};
 
 /// Rows written between two checkpoints, each about a page of the WAL.
 const WRITES_BETWEEN_CHECKPOINTS: u32 = 2_000;
@@ -45,6 +45,9 @@ const SETTINGS: &str = "
         PRIMARY KEY (tenant, app, class, name)
     ) WITHOUT ROWID;";
 
+/// Makes SQLite sync the WAL before and the file after.
+const MOVE_ALL: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
+
 const GET: &str = "SELECT init_component FROM fileless \
                    WHERE tenant = ?1 AND app = ?2 AND class = ?3 AND name = ?4";
 const SET: &str = "INSERT INTO fileless VALUES (?1, ?2, ?3, ?4, ?5) \
@@ -56,32 +59,53 @@ const REMOVE: &str = "DELETE FROM fileless \
 pub struct Index {
     path: PathBuf,
     open: Mutex<Open>,
+    /// Held while the files are synced, which takes as long as the disk does: who only reads or
+    /// writes does not wait for it.
+    syncing: Mutex<()>,
 }
 
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) connection: Connection,
-    writes: u32,
+    writes_since_checkpoint: u32,
     main_is_synced: bool,
-    /// Something was written since the last fsync.
-    unsynced: bool,
-    /// Why the index must not be used any more.
-    given_up: Option<StorageFault>,
+    /// Counts what was written, over connections too.
+    written: u64,
+    /// How much of that is on disk.
+    synced: Option<u64>,
+    /// This connection failed: the next use opens another.
+    given_up: bool,
+}
+
+impl Open {
+    fn new(connection: Connection, written: u64) -> Self {
+        Self {
+            connection,
+            writes_since_checkpoint: 0,
+            main_is_synced: false,
+            written,
+            // What a crash left in the WAL is not known to be on disk.
+            synced: None,
+            given_up: false,
+        }
+    }
+
+    fn again(&mut self, path: &Path) -> rusqlite::Result<()> {
+        // The lock on the file goes with the connection that has it.
+        self.connection = Connection::open_in_memory()?;
+        let connection = prepare(path)?;
+        connection.query_row(MOVE_ALL, [], |_| Ok(()))?;
+        *self = Self::new(connection, self.written + 1);
+        Ok(())
+    }
 }
 
 impl Index {
     /// Opens the index, or makes it. The text of the error is for the operator.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let connection = prepare(path).map_err(|error| error.to_string())?;
-        let open = Open {
-            connection,
-            writes: 0,
-            main_is_synced: false,
-            // What a crash left in the WAL is not known to be on disk.
-            unsynced: true,
-            given_up: None,
-        };
-        Ok(Self { path: path.to_owned(), open: Mutex::new(open) })
+        let open = Mutex::new(Open::new(connection, 0));
+        Ok(Self { path: path.to_owned(), open, syncing: Mutex::default() })
     }
 
     /// Closes it with everything in its one file, on disk.
@@ -136,18 +160,38 @@ impl Index {
 
     /// Returns once everything written is on disk.
     pub(super) fn make_durable(&self) -> Result<(), StorageFault> {
+        {
+            let open = self.usable()?;
+            if open.synced == Some(open.written) {
+                return Ok(());
+            }
+        }
+        off_runtime(|| self.sync())
+    }
+
+    fn sync(&self) -> Result<(), StorageFault> {
+        let _one_at_a_time = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (written, main_is_synced) = {
+            let open = self.usable()?;
+            if open.synced == Some(open.written) {
+                return Ok(());
+            }
+            (open.written, open.main_is_synced)
+        };
+        let main = if main_is_synced { Ok(()) } else { sync::sync_path(&self.path, File::Main) };
+        let synced = main.and_then(|()| sync::sync_path(&wal_path(&self.path), File::Wal));
         let mut open = self.lock();
-        if let Some(fault) = &open.given_up {
-            return Err(fault.clone());
+        match synced {
+            Ok(()) => {
+                open.main_is_synced = true;
+                open.synced = Some(written);
+                Ok(())
+            }
+            Err(cause) => {
+                open.given_up = true;
+                Err(self.fault("sync", cause))
+            }
         }
-        if !open.unsynced {
-            return Ok(());
-        }
-        off_runtime(|| open.sync()).map_err(|cause| {
-            let fault = self.fault("sync", cause);
-            open.given_up = Some(fault.clone());
-            fault
-        })
     }
 
     pub(super) fn with<T>(
@@ -155,17 +199,22 @@ impl Index {
         operation: &'static str,
         work: impl FnOnce(&mut Open) -> rusqlite::Result<T>,
     ) -> Result<T, StorageFault> {
-        let mut open = self.lock();
-        if let Some(fault) = &open.given_up {
-            return Err(fault.clone());
-        }
+        let mut open = self.usable()?;
         work(&mut open).map_err(|error| {
-            let fault = self.fault(operation, error.to_string());
-            if !is_disk_full(&error) {
-                open.given_up = Some(fault.clone());
-            }
-            fault
+            open.given_up |= !is_disk_full(&error);
+            self.fault(operation, error.to_string())
         })
+    }
+
+    /// The index; after a failure opened anew, since all actors need it. A failed fsync is not
+    /// tried again: what is read back goes into the file once more, as new writes.
+    fn usable(&self) -> Result<MutexGuard<'_, Open>, StorageFault> {
+        let mut open = self.lock();
+        if open.given_up {
+            off_runtime(|| open.again(&self.path))
+                .map_err(|error| self.fault("open again", error.to_string()))?;
+        }
+        Ok(open)
     }
 
     fn fault(&self, operation: &'static str, cause: String) -> StorageFault {
@@ -180,10 +229,10 @@ impl Index {
 
 impl Open {
     pub(super) fn wrote(&mut self) -> rusqlite::Result<()> {
-        self.unsynced = true;
-        self.writes += 1;
-        if self.writes >= WRITES_BETWEEN_CHECKPOINTS {
-            self.writes = 0;
+        self.written += 1;
+        self.writes_since_checkpoint += 1;
+        if self.writes_since_checkpoint >= WRITES_BETWEEN_CHECKPOINTS {
+            self.writes_since_checkpoint = 0;
             let main = Some(c"main");
             let moved =
                 off_runtime(|| self.connection.wal_checkpoint_v2(main, CheckpointMode::PASSIVE));
@@ -192,16 +241,6 @@ impl Open {
                 .map(drop)
                 .or_else(|error| is_disk_full(&error).then_some(()).ok_or(error));
         }
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Result<(), String> {
-        if !self.main_is_synced {
-            sync::sync_file(&self.connection, File::Main)?;
-            self.main_is_synced = true;
-        }
-        sync::sync_file(&self.connection, File::Wal)?;
-        self.unsynced = false;
         Ok(())
     }
 }

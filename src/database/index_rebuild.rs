@@ -24,21 +24,23 @@ pub(super) fn open_or_rebuild(path: &Path, state: &Path) -> Result<Index, String
         return Index::open(path);
     }
     let databases = databases_below(state).map_err(|error| error.to_string())?;
-    if !databases.is_empty() {
-        rebuild(path, &databases)?;
-    }
+    let is_whole = databases.is_empty() || rebuild(path, &databases)?;
     let index = Index::open(path)?;
-    index.trust().map_err(|fault| fault.to_string())?;
+    if is_whole {
+        index.trust().map_err(|fault| fault.to_string())?;
+    }
     Ok(index)
 }
 
-fn rebuild(path: &Path, databases: &[PathBuf]) -> Result<(), String> {
+/// Whether all databases could be read. The actors of those that could not look for themselves
+/// (`index_trust`).
+fn rebuild(path: &Path, databases: &[PathBuf]) -> Result<bool, String> {
     let unfinished = path.with_extension("tmp");
     // Each without its database is nothing, and would be read as the new one's.
     for left in [wal_path(path), wal_path(&unfinished)] {
         remove(&left).map_err(|error| error.to_string())?;
     }
-    let alarms = fill(&unfinished, databases)?;
+    let (alarms, unread) = fill(&unfinished, databases)?;
     remove(&wal_path(&unfinished))
         .and_then(|()| fs::rename(&unfinished, path))
         .map_err(|error| format!("the index made anew could not be put in its place: {error}"))?;
@@ -46,15 +48,17 @@ fn rebuild(path: &Path, databases: &[PathBuf]) -> Result<(), String> {
     tracing::warn!(
         databases,
         alarms,
+        unread,
         "the index was missing: alarms were read again from the databases; actors without one are \
          taken for new"
     );
-    Ok(())
+    Ok(unread == 0)
 }
 
-fn fill(unfinished: &Path, databases: &[PathBuf]) -> Result<usize, String> {
+/// How many alarms were found, and how many databases could not be read.
+fn fill(unfinished: &Path, databases: &[PathBuf]) -> Result<(usize, usize), String> {
     let index = Index::open(unfinished)?;
-    let mut alarms = 0;
+    let (mut alarms, mut unread) = (0, 0);
     for file in databases {
         match pending(file) {
             Ok(None) => {}
@@ -63,13 +67,13 @@ fn fill(unfinished: &Path, databases: &[PathBuf]) -> Result<usize, String> {
                 index.set_alarm(&address, &app, Some(due)).map_err(|fault| fault.to_string())?;
             }
             Err(error) => {
-                // Its actor cannot be opened either, and says so when it is asked.
+                unread += 1;
                 tracing::error!(file = %file.display(), %error, "alarm not read");
             }
         }
     }
     index.into_one_file()?;
-    Ok(alarms)
+    Ok((alarms, unread))
 }
 
 /// Whose database it is and when its alarm is due, if one is pending.

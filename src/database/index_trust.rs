@@ -16,7 +16,8 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 const GET: &str = "SELECT v FROM node WHERE k = 'boot'";
 const SET: &str = "INSERT INTO node VALUES ('boot', ?1) ON CONFLICT DO UPDATE SET v = excluded.v";
-const ENTER: &str = "INSERT OR IGNORE INTO alarms VALUES (?1, ?2, ?3, ?4, 0)";
+const ENTER: &str = "INSERT INTO alarms VALUES (?1, ?2, ?3, ?4, 0) \
+                     ON CONFLICT DO UPDATE SET due = 0";
 
 impl Index {
     /// Whether the machine has been up since the index was last found or made right. Taken for
@@ -40,7 +41,7 @@ impl Index {
         self.make_durable()
     }
 
-    /// Enters an actor as due, unless its alarm stands there.
+    /// Enters an actor as due, whatever stands there: that may be late.
     fn enter(&self, of: &Address, app: &App) -> Result<(), StorageFault> {
         self.with("write", |open| {
             let key =
@@ -52,9 +53,10 @@ impl Index {
 }
 
 impl LocalDatabases {
-    /// After a start of the machine: enters every actor that has a database and no alarm in the
-    /// index, and returns how many. None: there was no such start. Takes as long as it takes to
-    /// read the names of all files.
+    /// After a start of the machine: enters every actor that has a database, and returns how many.
+    /// None: there was no such start. Takes as long as it takes to read the names of all files. A
+    /// data directory has one tenant and one app; with more, each would have to be entered before
+    /// the index is trusted.
     pub fn mend_index(&self, tenant: &Tenant) -> Result<Option<usize>, StorageFault> {
         let index = self.data_dir.index();
         if index.is_trusted()? {
@@ -62,9 +64,9 @@ impl LocalDatabases {
         }
         let mut entered = 0;
         for class in self.classes(tenant)? {
-            for KnownActor { name, has_file, alarm } in self.actors(tenant, &class)? {
+            for KnownActor { name, has_file, .. } in self.actors(tenant, &class)? {
                 let KnownName::Name(name) = name else { continue };
-                if has_file && alarm.is_none() {
+                if has_file {
                     let address = Address { tenant: tenant.clone(), class: class.clone(), name };
                     index.enter(&address, &self.app)?;
                     entered += 1;

@@ -37,11 +37,29 @@ impl LocalDatabase {
     /// Returns once everything committed is on disk.
     pub(super) fn make_durable(&mut self) -> Result<(), StorageFault> {
         self.usable()?;
-        if !self.hooks.unsynced.get() {
+        let is_doubted = self.data_dir.is_doubted(&self.path);
+        if !self.hooks.unsynced.get() && !is_doubted {
             return Ok(());
         }
-        off_runtime(|| self.sync_files())?;
+        off_runtime(|| {
+            if is_doubted {
+                self.write_anew()?;
+            }
+            self.sync_files()
+        })?;
         self.hooks.unsynced.set(false);
+        Ok(())
+    }
+
+    /// What is read back now goes into the database file once more, as new writes, whose fsync
+    /// tells the truth: a frame lost before this one would end the WAL there.
+    fn write_anew(&mut self) -> Result<(), StorageFault> {
+        self.checkpoint()?;
+        if self.hooks.wal_frames.get() > 0 {
+            let fault = self.fault("write anew", "the disk is full");
+            return Err(self.give_up(fault));
+        }
+        self.data_dir.trust(&self.path);
         Ok(())
     }
 
@@ -63,6 +81,7 @@ impl LocalDatabase {
 
     fn sync_file(&mut self, file: File) -> Result<(), StorageFault> {
         sync_file(&self.connection, file).map_err(|cause| {
+            self.data_dir.doubt(&self.path);
             let fault = self.fault("sync", cause);
             self.give_up(fault)
         })
@@ -87,6 +106,7 @@ impl LocalDatabase {
             // The pages stay in the WAL until there is room; nothing is lost by that.
             Err(error) if is_disk_full(&error) => return Ok(()),
             Err(error) => {
+                self.data_dir.doubt(&self.path);
                 let fault = self.fault("checkpoint", error);
                 return Err(self.give_up(fault));
             }
@@ -158,6 +178,18 @@ fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
 pub(super) fn wal_frames(connection: &Connection) -> rusqlite::Result<u32> {
     let (frames, _) = connection.wal_checkpoint_v2(Some(c"main"), CheckpointMode::NOOP)?;
     Ok(u32::try_from(frames).unwrap_or_default())
+}
+
+/// Syncs one of a database's files through a descriptor of its own, beside whoever uses it.
+pub(super) fn sync_path(path: &Path, file: File) -> Result<(), String> {
+    #[cfg(test)]
+    if let Some(result) = faults::on_sync(file) {
+        return result;
+    }
+    #[cfg(not(test))]
+    let _ = file;
+    let synced = std::fs::File::open(path).and_then(|opened| opened.sync_data());
+    synced.map_err(|error| error.to_string())
 }
 
 /// Syncs through SQLite's own descriptor, so an error of any write since it was opened is seen.

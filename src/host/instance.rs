@@ -3,7 +3,7 @@
 use tokio::sync::oneshot;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep_until, timeout_at};
-use wasmkeep_supervisors::event::{Reason, Refusal, ReplyTo, Request};
+use wasmkeep_supervisors::event::{ReplyTo, Request};
 use wasmkeep_supervisors::ports::{GuestCall, GuestFault, GuestFuture, Instance};
 use wasmkeep_wit::actor::{Actor, ActorPre};
 use wasmkeep_wit::front::{Front, FrontPre};
@@ -150,14 +150,7 @@ impl<W: World> GuestInstance<W> {
         reply: &mut ReplyTo,
         deadline: Instant,
     ) -> Result<(), GuestFault> {
-        let request = match request_in(request) {
-            Ok(request) => request,
-            Err(error) => {
-                reply
-                    .send(Err(Refusal::not_run(Reason::BadRequest).with_detail(error.to_string())));
-                return Ok(());
-            }
-        };
+        let request = request_in(request).map_err(|error| GuestFault::Unfit(error.to_string()))?;
         let (head_out, mut head) = oneshot::channel();
         let mut streaming: Option<HandlerEnd> = None;
         let result = {

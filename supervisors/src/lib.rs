@@ -6,6 +6,8 @@
 
 pub mod limits;
 
+pub mod one_line;
+
 pub mod time;
 
 pub mod address;

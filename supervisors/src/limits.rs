@@ -37,7 +37,7 @@ pub const BODY_BYTES_MAX: usize = 16 * MIB;
 pub const BODY_DRAIN_WAIT: Duration = Duration::from_secs(30);
 
 /// Head of one request. Larger, or with more than 96 headers: 431.
-pub const HEAD_BYTES_MAX: usize = 128 * KIB;
+pub const HEAD_BYTES_MAX: usize = 64 * KIB;
 
 /// How long a client may take to send a request's head. Longer: 408.
 pub const HEAD_WAIT: Duration = Duration::from_secs(10);
@@ -119,6 +119,10 @@ pub const ALARM_RETRY_LONGEST: Duration = Duration::from_secs(300);
 /// `--max-instances`. More that are due wait for those.
 pub const ALARMS_AT_ONCE: usize = 64;
 
+/// An alarm whose handler takes longer no longer counts among those: it mostly waits. With such ones
+/// at most half of `--max-instances` are under way.
+pub const ALARM_SLOW: Duration = Duration::from_secs(1);
+
 /// The timer looks at the wall clock at least so often: it may be set.
 pub const CLOCK_LOOK: Duration = Duration::from_secs(1);
 
@@ -135,7 +139,7 @@ pub const CALL_RESERVE: Duration = Duration::from_secs(5);
 /// A wall shorter than this reserves a fifth of itself instead of `CALL_RESERVE`.
 pub const CALL_RESERVE_WALL: Duration = Duration::from_secs(25);
 
-/// Method, path and headers of one call's request together.
+/// Method, path and headers of one call's request together, as HTTP/1.1 writes them.
 pub const CALL_HEAD_BYTES_MAX: usize = 32 * 1024;
 
 /// Body of one call's request, and of its response.

@@ -132,8 +132,8 @@ impl EventHead {
         Self {
             kind: Kind::Request,
             caller: caller.address().cloned(),
-            method: Some(head.method.clone()),
-            path: Some(head.path.clone()),
+            method: Some(cut(&head.method, METHOD_BYTES_MAX)),
+            path: Some(cut(&head.path, PATH_BYTES_MAX)),
         }
     }
 
@@ -141,6 +141,21 @@ impl EventHead {
     pub const fn unnoted(kind: Kind) -> Self {
         Self { kind, caller: None, method: None, path: None }
     }
+}
+
+impl CallEnded {
+    pub fn new(target: &str, outcome: &'static str, status: Option<u16>, took: Duration) -> Self {
+        Self { target: cut(target, TARGET_BYTES_MAX), outcome, status, took }
+    }
+}
+
+/// What is kept of texts that guests and clients write: records wait in thousands.
+const METHOD_BYTES_MAX: usize = 32;
+const PATH_BYTES_MAX: usize = 2 * 1024;
+const TARGET_BYTES_MAX: usize = 400;
+
+fn cut(text: &str, bytes_max: usize) -> String {
+    text[..text.floor_char_boundary(bytes_max)].to_owned()
 }
 
 /// Where records go.

@@ -70,7 +70,7 @@ fn rows(facts: &Facts, now_ms: u64) -> Vec<(&'static str, String)> {
         rows.push(("alarm", alarm(facts, now_ms)));
     }
     if let Some(why) = &facts.unread {
-        rows.push(("not read", text::printable(why)));
+        rows.push(("not read", text::printable(&why.message)));
     }
     rows.push(("node", node(facts)));
     for (at, met) in facts.next_event.iter().enumerate() {

@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn rows_in_each_form() {
-        let table = "id   t            t\n---  -----------  ----\n\
+        let table = "id   t           t\n---  ----------  ----\n\
                      1    a\\u{1b}\"b,  NULL\n2.0  x'00ff'\n";
         assert_eq!(written(Format::Table), table);
         let json = "{\"id\":1,\"t\":\"a\\u001b\\\"b,\",\"t:2\":null}\n\

@@ -1,4 +1,6 @@
-use wasmkeep_supervisors::ports::{Database, SqlError};
+use wasmkeep_supervisors::ports::{Database, Databases, SqlError};
+
+use wasmkeep_supervisors::time::Timestamp;
 
 use super::super::sync::{File, faults};
 use super::*;
@@ -70,6 +72,31 @@ fn a_failed_sync_is_not_tried_again() {
         assert_eq!(Box::new(database).close().expect_err("given up"), failed);
         // The next opening takes what is there.
         assert_eq!(node.open("a").integer("SELECT count(*) FROM t"), 1);
+    }
+}
+
+#[test]
+fn after_a_failed_sync_a_durable_write_rests_on_nothing_that_may_be_lost() {
+    for file in [File::Main, File::Wal] {
+        let node = Node::new();
+        let mut database = node.open("a");
+        database.run_ok("CREATE TABLE t (v)");
+        database.run_ok("INSERT INTO t VALUES (1)");
+        faults::FAIL.set(Some(file));
+        database.sync().expect_err("the disk is on fire");
+        faults::FAIL.set(None);
+        drop(database);
+        let mut database = node.open("a");
+        database.run_ok("INSERT INTO t VALUES (2)");
+        database.sync().expect("a working disk");
+        let left = std::fs::metadata(node.wal("a")).expect("a WAL").len();
+        assert_eq!(left, 0, "what the WAL held was written anew, into the file");
+        database.run_ok("INSERT INTO t VALUES (3)");
+        database.sync().expect("a working disk");
+        let left = std::fs::metadata(node.wal("a")).expect("a WAL").len();
+        assert!(left > 0, "once is enough");
+        drop(database);
+        assert_eq!(node.open("a").integer("SELECT count(*) FROM t"), 3);
     }
 }
 
@@ -169,4 +196,19 @@ fn damage_is_met_as_such_and_never_as_an_answer() {
     let error = database.run_err("SELECT 1");
     assert!(matches!(error, SqlError::Internal(_)), "{error}");
     assert!(database.end_event().is_err());
+}
+
+#[test]
+fn an_index_that_failed_is_opened_anew_and_has_lost_nothing() {
+    let node = Node::new();
+    let address = address("a");
+    let index = || node.databases.indexed_alarm(&address);
+    node.databases.index_alarm(&address, Some(Timestamp(7))).expect("a working disk");
+    faults::FAIL.set(Some(File::Wal));
+    node.databases.sync_index().expect_err("the disk is on fire");
+    faults::FAIL.set(None);
+    assert_eq!(index(), Ok(Some(Timestamp(7))));
+    node.databases.index_alarm(&address, None).expect("it works again");
+    node.databases.sync_index().expect("and syncs");
+    assert_eq!(index(), Ok(None));
 }

@@ -18,6 +18,7 @@ mod crash;
 mod durability;
 mod files;
 mod functions;
+mod inspect;
 mod random_sql;
 mod sandbox;
 mod settings;

@@ -278,9 +278,8 @@ fn no_sql_reaches_beyond_the_guests_own_tables() {
         sql_cpu_budget: Duration::from_millis(500),
         ..DatabaseConfig::default()
     });
-    // Each case opens files and syncs them.
     let defaults = ProptestConfig::default();
-    let config = ProptestConfig { cases: defaults.cases / 2, ..defaults };
+    let config = ProptestConfig { cases: defaults.cases * 2, ..defaults };
     let config = ProptestConfig { source_file: Some(file!()), ..config };
     let scripts = proptest::collection::vec(a_statement(), 1..16);
     let ran = std::cell::Cell::new(0);

@@ -42,7 +42,10 @@ impl Connection {
             }
             // A head ends with a line: without a new one there is nothing new to parse.
             let incoming = &self.wire.incoming;
-            if incoming[scanned..].contains(&b'\n') || incoming.len() >= HEAD_BYTES_MAX {
+            if is_too_large(incoming) {
+                return Err(unparsed(&ParseError::TooLarge));
+            }
+            if incoming[scanned..].contains(&b'\n') {
                 match self.codec.decode(&mut self.wire.incoming) {
                     Ok(Some(Message::Item(request))) => return self.take(request),
                     Ok(Some(Message::Chunk(_))) => return Err(NoRequest::Left),
@@ -101,6 +104,16 @@ impl Connection {
     }
 }
 
+/// Whether no head ends within what one may have. The codec takes more, and panics at a header's
+/// name of 64 KiB.
+fn is_too_large(incoming: &[u8]) -> bool {
+    let ends = |head: &[u8]| {
+        let line_ends = head.windows(3).filter(|bytes| bytes[0] == b'\n');
+        line_ends.map(|bytes| &bytes[1..]).any(|next| next[0] == b'\n' || next == b"\r\n")
+    };
+    incoming.len() > HEAD_BYTES_MAX && !ends(&incoming[..HEAD_BYTES_MAX])
+}
+
 /// Empty where a client knows of none.
 fn is_a_host(host: &[u8]) -> bool {
     host.is_empty() || (!host.contains(&b'@') && Authority::try_from(host).is_ok())
@@ -111,7 +124,7 @@ fn unparsed(error: &ParseError) -> NoRequest {
         ParseError::TooLarge => NoRequest::Refused(
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Refusal::not_run(Reason::BadRequest)
-                .with_detail("the request's head is larger than 128 KiB or has over 96 headers"),
+                .with_detail("the request's head is larger than 64 KiB or has over 96 headers"),
         ),
         ParseError::Uri(error) => bad(format!("the request's target is malformed: {error}")),
         ParseError::Method | ParseError::Version => {

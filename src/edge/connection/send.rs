@@ -47,6 +47,10 @@ impl Connection {
         let lost = self.rest.state == RestState::Lost || (self.rest.upgrades && !upgraded);
         if lost || ends_with_connection {
             head.head_mut().set_connection_type(ConnectionType::Close);
+        } else if !upgraded && self.codec.upgrade() {
+            // A protocol was asked for that is not spoken here: the request is answered in this
+            // one, and then the connection ends, which the client is told.
+            head.head_mut().set_connection_type(ConnectionType::Close);
         }
         let cut = || End::Cut { reset: ends_with_connection };
         self.encode(Message::Item((head, size))).map_err(|_| cut())?;

@@ -6,12 +6,10 @@ use ::http::header::{
 };
 use ::http::uri::Uri;
 use ::http::{Method, Request};
+use wasmkeep_supervisors::headers::is_hosts;
 use wasmtime_wasi_http::Error;
 
 use super::policy::{Destination, Host};
-
-/// Headers with this prefix are the host's own.
-const OURS: &str = "x-wasmkeep-";
 
 /// What is said between two ends of one connection, and so is not the guest's to say.
 const OF_THE_CONNECTION: [HeaderName; 7] = [
@@ -26,7 +24,7 @@ const OF_THE_CONNECTION: [HeaderName; 7] = [
 
 pub fn without_ours(mut headers: HeaderMap) -> HeaderMap {
     let ours: Vec<_> =
-        headers.keys().filter(|name| name.as_str().starts_with(OURS)).cloned().collect();
+        headers.keys().filter(|name| is_hosts(name.as_str().as_bytes())).cloned().collect();
     for name in ours {
         headers.remove(name);
     }

@@ -3,6 +3,8 @@
 //! A resident actor's database belongs to its process, so whoever reads it takes a turn in its
 //! queue. No guest code runs for that, and an actor that has no database gets none.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -10,14 +12,23 @@ use tokio::sync::oneshot;
 
 use super::queue::Permit;
 use crate::access::Access;
-use crate::event::Refusal;
-use crate::ports::{Database, OpenError};
+use crate::event::{Reason, Refusal};
+use crate::ports::{Database, Left, OpenError};
 
 /// The actor's database, if it has one that opens.
 pub type Opened<'a> = Result<Option<&'a mut dyn Database>, OpenError>;
 
 /// Reads what it is given, and sends what it read to whoever asked.
-pub struct Inspection(Box<dyn FnOnce(Opened<'_>) + Send>);
+pub struct Inspection {
+    read: Box<dyn FnOnce(Opened<'_>) + Send>,
+    left: Left,
+}
+
+/// The one who waits for an inspection; dropped, it has left.
+pub struct Inspector<T> {
+    answer: oneshot::Receiver<Inspected<T>>,
+    left: Left,
+}
 
 /// An inspection with its place in the queue.
 pub struct QueuedInspection {
@@ -38,22 +49,38 @@ pub enum InspectError {
 pub type Inspected<T> = Result<Option<T>, InspectError>;
 
 impl Inspection {
-    /// An inspection that runs `read`, and where its answer comes. Nothing is read for somebody who
-    /// does not wait any more.
+    /// An inspection that runs `read`, and who waits for it.
     pub fn new<T: Send + 'static>(
         read: impl FnOnce(&mut dyn Database) -> T + Send + 'static,
-    ) -> (Self, oneshot::Receiver<Inspected<T>>) {
-        let (answer, from) = oneshot::channel();
-        let inspect = move |opened: Opened<'_>| {
-            if !answer.is_closed() {
-                let _ = answer.send(opened.map(|database| database.map(read)).map_err(Into::into));
-            }
+    ) -> (Self, Inspector<T>) {
+        let (to, answer) = oneshot::channel();
+        let left = Left::default();
+        let read = move |opened: Opened<'_>| {
+            let _ = to.send(opened.map(|database| database.map(read)).map_err(Into::into));
         };
-        (Self(Box::new(inspect)), from)
+        (Self { read: Box::new(read), left: Arc::clone(&left) }, Inspector { answer, left })
+    }
+
+    /// Whether nobody waits for it any more.
+    pub fn left(&self) -> &Left {
+        &self.left
     }
 
     pub fn run(self, opened: Opened<'_>) {
-        (self.0)(opened);
+        (self.read)(opened);
+    }
+}
+
+impl<T> Inspector<T> {
+    pub async fn answer(mut self) -> Inspected<T> {
+        let lost = |_| InspectError::Refused(Refusal::not_run(Reason::Unavailable));
+        (&mut self.answer).await.map_err(lost)?
+    }
+}
+
+impl<T> Drop for Inspector<T> {
+    fn drop(&mut self) {
+        self.left.store(true, Ordering::Relaxed);
     }
 }
 

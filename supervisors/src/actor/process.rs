@@ -18,7 +18,7 @@ use super::scope::{ActorScope, Attempt, EndOfEvent, ScopePorts};
 use crate::access::Access;
 use crate::event::{Caller, Kind, Ran, Reason, Refusal, Reply, ReplyTo, Request, Task};
 use crate::metrics::{ClassMetrics, KindMetrics, Metrics};
-use crate::ports::{Guest, GuestCall, GuestFault, Instance};
+use crate::ports::{Guest, GuestCall, GuestFault, Instance, StorageFault};
 use crate::tap::{EventEnded, EventHead, Happening, Outcome};
 
 /// What every actor process of a class shares.
@@ -173,6 +173,7 @@ impl ActorProcess {
             }
             Task::Alarm => self.run_alarm(reply, state, deadline).await,
         };
+        count(self.0.counters.of(kind), outcome);
         self.0.scope.tell(&state.shared.address, || {
             let head = noted.unwrap_or(EventHead::unnoted(kind));
             let status = reply.status().filter(|_| kind != Kind::Alarm);
@@ -198,20 +199,13 @@ impl ActorProcess {
         state: &mut State,
         deadline: Instant,
     ) -> Outcome {
-        let counters = self.0.counters.of(match request.caller {
-            Caller::Outside => Kind::Request,
-            Caller::Actor(_) | Caller::Front(_) => Kind::Call,
-        });
         state.scope.begin_event(&request.caller, deadline);
         let served = self.serve(request, reply, state, deadline).await;
         self.end_event(state, None);
         match served {
-            Ok(()) => {
-                counters.answered.inc();
-                Outcome::Answered
-            }
+            Ok(()) => Outcome::Answered,
             Err(refusal) => {
-                let outcome = self.failed(counters, state, &refusal);
+                let outcome = failed(state, &refusal);
                 // Refused when the head has gone out already: then the body's end tells the
                 // client.
                 reply.send(Err(refusal));
@@ -228,58 +222,46 @@ impl ActorProcess {
         state: &mut State,
         deadline: Instant,
     ) -> (Outcome, Option<u32>) {
-        let counters = self.0.counters.of(Kind::Alarm);
         state.scope.begin_event(&Caller::Outside, deadline);
-        let (ended, outcome, attempt) = match state.scope.begin_alarm() {
-            Ok(Some(number)) => {
-                let served = self.serve_alarm(number, state, deadline).await;
-                let succeeded = served.is_ok();
-                let outcome = match served {
-                    Ok(()) => {
-                        counters.answered.inc();
-                        Outcome::Answered
-                    }
-                    Err(refusal) => self.failed(counters, state, &refusal),
-                };
-                let ended = self.end_event(state, Some(Attempt { number, succeeded }));
-                (ended, outcome, Some(number))
-            }
-            Ok(None) => {
-                counters.skipped.inc();
-                (self.end_event(state, None), Outcome::Skipped, None)
-            }
+        let (attempt, outcome) = match self.attempt_alarm(state, deadline).await {
+            Ok(Some((attempt, Ok(())))) => (Some(attempt), Outcome::Answered),
+            Ok(Some((attempt, Err(refusal)))) => (Some(attempt), failed(state, &refusal)),
+            Ok(None) => (None, Outcome::Skipped),
             Err(fault) => {
                 tracing::error!(actor = %state.shared.address, error = %fault, "alarm not read");
-                self.end_event(state, None);
-                (EndOfEvent::GivenUp, Outcome::Failed(Reason::DatabaseUnusable), None)
+                state.scope.give_up();
+                (None, Outcome::Failed(Reason::DatabaseUnusable))
             }
         };
-        reply.send(match ended {
-            EndOfEvent::Kept | EndOfEvent::Deleted => Ok(Reply::done()),
-            EndOfEvent::GivenUp => Err(Refusal::ran(Reason::DatabaseUnusable)),
-        });
-        (outcome, attempt)
+        let number = attempt.map(|attempt| attempt.number);
+        match self.end_event(state, attempt) {
+            EndOfEvent::Kept | EndOfEvent::Deleted => {
+                reply.send(Ok(Reply::done()));
+                (outcome, number)
+            }
+            EndOfEvent::GivenUp => {
+                // It runs again, whatever became of it.
+                reply.send(Err(Refusal::ran(Reason::DatabaseUnusable)));
+                (Outcome::Failed(Reason::DatabaseUnusable), number)
+            }
+        }
     }
 
-    /// Makes the actor ready and runs its alarm's handler.
-    async fn serve_alarm(
+    /// Makes the actor ready and runs `on-alarm`; none when no alarm is due.
+    async fn attempt_alarm(
         &self,
-        attempt: u32,
         state: &mut State,
         deadline: Instant,
-    ) -> Result<(), Refusal> {
-        self.initialise(state, deadline).await?;
-        state.scope.set_attempt(attempt);
-        self.call(state, GuestCall::Alarm, deadline).await.map_err(|fault| refusal(&fault))
-    }
-
-    fn failed(&self, counters: &KindMetrics, state: &State, refusal: &Refusal) -> Outcome {
-        counters.failed.inc();
-        tracing::warn!(actor = %state.shared.address, %refusal, "event failed");
-        match refusal.ran {
-            Ran::NotRun => Outcome::Refused(refusal.reason),
-            Ran::Ran | Ran::Unknown => Outcome::Failed(refusal.reason),
+    ) -> Result<Option<(Attempt, Result<(), Refusal>)>, StorageFault> {
+        let Some(number) = state.scope.due_attempt()? else { return Ok(None) };
+        if let Err(refusal) = self.initialise(state, deadline).await {
+            return Ok(Some((Attempt { number, succeeded: false }, Err(refusal))));
         }
+        // `on-init` may have set another alarm, or none.
+        let Some(number) = state.scope.begin_alarm()? else { return Ok(None) };
+        let ended = self.call(state, GuestCall::Alarm, deadline).await;
+        let attempt = Attempt { number, succeeded: ended.is_ok() };
+        Ok(Some((attempt, ended.map_err(|fault| refusal(&fault)))))
     }
 
     fn end_event(&self, state: &mut State, attempt: Option<Attempt>) -> EndOfEvent {
@@ -403,8 +385,25 @@ impl Drop for ClosesUnlessDone {
     }
 }
 
+fn failed(state: &State, refusal: &Refusal) -> Outcome {
+    tracing::warn!(actor = %state.shared.address, %refusal, "event failed");
+    match refusal.ran {
+        Ran::NotRun => Outcome::Refused(refusal.reason),
+        Ran::Ran | Ran::Unknown => Outcome::Failed(refusal.reason),
+    }
+}
+
+fn count(counters: &KindMetrics, outcome: Outcome) {
+    match outcome {
+        Outcome::Answered => counters.answered.inc(),
+        Outcome::Failed(_) | Outcome::Refused(_) => counters.failed.inc(),
+        Outcome::Skipped => counters.skipped.inc(),
+    }
+}
+
 fn refusal(fault: &GuestFault) -> Refusal {
     match fault {
+        GuestFault::Unfit(why) => Refusal::not_run(Reason::BadRequest).with_detail(why.clone()),
         GuestFault::Refused(text) => Refusal::ran(Reason::HandlerFailed).with_detail(text.clone()),
         GuestFault::NoResponse => Refusal::ran(Reason::NoResponse),
         GuestFault::Trapped(cause) => {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use crate::actor::{InspectError, Inspected};
 use crate::address::{ActorName, Address, Class, Tenant};
 use crate::event::{Body, Ran, Reason, Refusal};
 use crate::limits::{IDLE_TIMEOUT, WALL_BUDGET};
-use crate::ports::Databases as _;
+use crate::ports::{Database, Databases as _};
 use crate::testing::{Fault, MemoryDatabases, ScriptedGuest, TreeSetup, scripted_event};
 use crate::tree::Tree;
 
@@ -346,4 +347,63 @@ async fn a_failed_durable_delete_leaves_only_its_retry() {
     assert!(actor.ok("/delete-durable;delete-durable").await.starts_with("internal"));
     assert_eq!(actor.databases.removed(), 3);
     assert_eq!(actor.ok("/query").await, "");
+}
+
+/// Reads the rows of the actor's database, as an operator does.
+async fn inspect(actor: &Actor) -> Inspected<Vec<String>> {
+    let read = |database: &mut dyn Database| {
+        let rows = database.query_read_only("", Vec::new(), 100).unwrap().set.rows;
+        rows.into_iter().map(|row| format!("{row:?}")).collect()
+    };
+    actor.tree.inspect(&actor.address, read).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inspection_makes_no_database_and_runs_no_code() {
+    let actor = Actor::start().await;
+    assert_eq!(inspect(&actor).await.unwrap(), None);
+    assert!(!actor.databases.has_file(&actor.address));
+    actor.ok("exec row").await;
+    assert_eq!(inspect(&actor).await.unwrap().unwrap().len(), 1);
+    // Asleep, only its database is opened.
+    sleep(IDLE_TIMEOUT * 2).await;
+    assert!(!actor.tree.is_resident(&actor.address));
+    let ran = actor.guest.started().len();
+    assert_eq!(inspect(&actor).await.unwrap().unwrap().len(), 1);
+    assert!(actor.tree.is_resident(&actor.address));
+    assert_eq!(actor.guest.started().len(), ran);
+    // It leaves memory again, and its database is closed in order.
+    sleep(IDLE_TIMEOUT * 2).await;
+    assert_eq!(actor.databases.open_now(), 0);
+    actor.databases.assert_rules_kept();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inspection_of_a_database_that_does_not_open_says_why_and_the_next_one_may_open_it() {
+    let actor = Actor::start().await;
+    actor.ok("exec row").await;
+    sleep(IDLE_TIMEOUT * 2).await;
+    actor.databases.fail(Fault::Damaged, 1);
+    assert!(matches!(inspect(&actor).await, Err(InspectError::NotOpened(_))));
+    assert_eq!(inspect(&actor).await.unwrap().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inspection_waits_for_the_event_that_runs() {
+    let actor = Actor::start().await;
+    actor.ok("exec first").await;
+    let (event, rows, ()) = tokio::join!(
+        actor.deliver("wait;exec second"),
+        async {
+            // The event runs by now.
+            sleep(Duration::from_millis(1)).await;
+            inspect(&actor).await
+        },
+        async {
+            sleep(Duration::from_millis(500)).await;
+            actor.guest.release(1);
+        }
+    );
+    event.unwrap();
+    assert_eq!(rows.unwrap().unwrap().len(), 2, "it did not wait for the event");
 }

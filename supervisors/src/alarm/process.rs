@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::rules::{doubled, retry_wait, spread};
 use crate::address::{Address, Class, Tenant};
 use crate::event::{Event, Reason, Refusal, Reply, ReplyTo, Task, Ticket};
-use crate::limits::{ALARM_PAUSE_FIRST, ALARM_PAUSE_LONGEST, CLOCK_LOOK};
+use crate::limits::{ALARM_PAUSE_FIRST, ALARM_PAUSE_LONGEST, ALARM_SLOW, CLOCK_LOOK};
 use crate::metrics::Metrics;
 use crate::ports::{Clock, Databases, Deliver, StorageFault};
 use crate::time::Timestamp;
@@ -95,8 +95,10 @@ pub struct TimerParts {
     pub clock: Arc<dyn Clock>,
     pub bell: Arc<Bell>,
     pub classes: Vec<(Tenant, Class)>,
-    /// Alarms handed over at once.
+    /// Alarms handed over at once, those not counted that are slow.
     pub at_once: usize,
+    /// And with the slow ones.
+    pub most: usize,
     pub metrics: Arc<Metrics>,
 }
 
@@ -151,11 +153,57 @@ impl State {
 }
 
 struct Handed {
+    since: Instant,
+    /// Its actor was busy with another event, behind which it waits.
+    waits_behind: bool,
     /// The index had it as due meanwhile. That may be the alarm that runs, or the next one already.
     due_again: bool,
-    /// It counts among those at once. One that waits behind a long event of its actor takes nothing
-    /// that others could use, and must not hold them up.
+    /// It counts among those at once. One that waits behind another event takes nothing that others
+    /// could use, and one that is slow mostly waits: neither may hold up the others.
     counts: bool,
+}
+
+/// Says what came of an alarm, also when a fault of ours ended what waited for it.
+struct TellsTheTimer {
+    timer: ActorRef<TimerMessage>,
+    fired: Option<Address>,
+}
+
+impl TellsTheTimer {
+    fn tell(&mut self, outcome: Result<Reply, Refusal>) {
+        if let Some(address) = self.fired.take() {
+            let _ = self.timer.send_message(TimerMessage::Fired(address, outcome));
+        }
+    }
+}
+
+impl Drop for TellsTheTimer {
+    fn drop(&mut self) {
+        self.tell(Err(Refusal::ran(Reason::HostFault)));
+    }
+}
+
+impl State {
+    /// No longer counts those that are slow.
+    fn discount_slow(&mut self, now: Instant) {
+        for handed in self.running.values_mut() {
+            if handed.counts && now.duration_since(handed.since) >= ALARM_SLOW {
+                handed.counts = false;
+                self.counted -= 1;
+            }
+        }
+    }
+
+    /// How many run, or wait for a place in memory.
+    fn under_way(&self) -> usize {
+        self.running.values().filter(|handed| !handed.waits_behind).count()
+    }
+
+    /// When the next of those that count will be slow.
+    fn first_slow(&self) -> Option<Instant> {
+        let counted = self.running.values().filter(|handed| handed.counts);
+        counted.map(|handed| handed.since + ALARM_SLOW).min()
+    }
 }
 
 struct PutOff {
@@ -212,15 +260,20 @@ impl TimerProcess {
             return Ok(());
         }
         state.paused_until = None;
+        state.discount_slow(now);
         loop {
-            while state.counted < self.at_once {
+            while self.has_room(state) {
                 let Some(address) = state.ready.pop_front() else { break };
                 self.fire(myself, address, state);
             }
-            if state.counted >= self.at_once || !self.read_ahead(now, state)? {
+            if !self.has_room(state) || !self.read_ahead(now, state)? {
                 return Ok(());
             }
         }
+    }
+
+    fn has_room(&self, state: &State) -> bool {
+        state.counted < self.at_once && state.under_way() < self.most
     }
 
     /// Reads what is due from the index; false when there is nothing more.
@@ -257,17 +310,19 @@ impl TimerProcess {
     }
 
     fn fire(&self, myself: &ActorRef<TimerMessage>, address: Address, state: &mut State) {
-        let counts = !self.deliver.is_busy(&address);
-        state.counted += usize::from(counts);
-        state.running.insert(address.clone(), Handed { due_again: false, counts });
+        let waits_behind = self.deliver.is_busy(&address);
+        state.counted += usize::from(!waits_behind);
+        let handed =
+            Handed { since: Instant::now(), due_again: false, waits_behind, counts: !waits_behind };
+        state.running.insert(address.clone(), handed);
         let (reply, answer) = ReplyTo::channel();
         let event =
             Event { address: address.clone(), task: Task::Alarm, reply, ticket: Ticket::default() };
         let deliver = Arc::clone(&self.deliver);
-        let myself = myself.clone();
+        let mut tells = TellsTheTimer { timer: myself.clone(), fired: Some(address) };
         tokio::spawn(async move {
             let outcome = deliver.deliver(event, answer).await;
-            let _ = myself.send_message(TimerMessage::Fired(address, outcome));
+            tells.tell(outcome);
         });
     }
 
@@ -311,9 +366,9 @@ impl TimerProcess {
         let until = |moment: Instant| moment.saturating_duration_since(now);
         let wait = if let Some(until_then) = state.paused_until.map(until) {
             Some(until_then)
-        } else if state.counted >= self.at_once {
-            // The next outcome brings the next look.
-            None
+        } else if !self.has_room(state) {
+            // The next outcome brings the next look, or the next that turns out to be slow.
+            state.first_slow().filter(|_| state.under_way() < self.most).map(until)
         } else {
             let put_off = state.first_put_off().map(until);
             let due = state.next_due.map(|next| next.since(self.clock.now()).min(CLOCK_LOOK));

@@ -234,6 +234,43 @@ async fn on_init_that_fails_puts_a_due_alarm_off_and_does_not_lose_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_alarm_that_on_init_sets_before_an_alarm_is_kept() {
+    let mut node = Node::start().await;
+    node.set("x", 1_000).await;
+    node.stop().await;
+    let at = node.clock().now().0 + 20_000;
+    node.guest = ScriptedGuest::new("v2");
+    node.guest.set_init(&format!("set {at}"));
+    node.guest.set_alarm("trap");
+    node.setup.classes.clear();
+    node.setup = std::mem::take(&mut node.setup).class("a", &node.guest);
+    node.restart().await;
+    sleep(SECOND * 5).await;
+    // It took the place of the alarm that was due.
+    assert_eq!((node.fired("x"), node.pending("x")), (0, Some(Alarm::new(Timestamp(at)))));
+    node.guest.set_alarm("");
+    sleep(SECOND * 20).await;
+    assert_eq!((node.fired("x"), node.pending("x")), (1, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_busy_actor_holds_up_no_alarm_of_another_on_the_smallest_node() {
+    let mut setup = TreeSetup::new();
+    setup.config.instances_max = 2;
+    let node = Arc::new(Node::with(setup).await);
+    let busy = Arc::clone(&node);
+    let running = tokio::spawn(async move { busy.ask("busy", "/set 1;wait").await });
+    sleep(SECOND).await;
+    node.set("x", 0).await;
+    sleep(SECOND).await;
+    assert_eq!((node.fired("busy"), node.fired("x")), (0, 1));
+    node.guest.release(1);
+    running.await.unwrap();
+    sleep(SECOND).await;
+    assert_eq!(node.fired("busy"), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_day_of_missed_alarms_is_one_event_after_the_start() {
     let mut node = Node::start().await;
     for name in ["x", "y z", "%", "\u{e9}", &"n".repeat(256)] {
@@ -297,6 +334,34 @@ async fn an_overdue_multitude_runs_a_bounded_number_at_once() {
     for number in 0..count {
         assert_eq!(node.fired(&format!("n{number}")), 1, "{number}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_handlers_do_not_hold_up_other_alarms() {
+    let mut setup = TreeSetup::new();
+    setup.config.instances_max = 1000;
+    let node = Node::with(setup).await;
+    node.guest.set_alarm("wait");
+    for number in 0..ALARMS_AT_ONCE {
+        node.set(&format!("slow{number}"), 1_000).await;
+    }
+    sleep(SECOND * 3).await;
+    assert_eq!(node.guest.waiting(), ALARMS_AT_ONCE);
+    node.guest.set_alarm("");
+    node.set("quick", 0).await;
+    sleep(SECOND).await;
+    assert_eq!(node.fired("quick"), 1);
+    node.guest.release(ALARMS_AT_ONCE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_alarm_that_is_not_entered_ends_the_storage_of_its_event() {
+    let node = Node::start().await;
+    node.disk().fail(Fault::WriteIndex, 1);
+    let answer = node.ask("x", "/set 5;exec row").await;
+    assert!(answer.starts_with("internal"), "{answer}");
+    assert!(node.disk().rows(&address("x")).is_empty());
+    assert_eq!(node.ask("x", "/exec row").await, "1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -380,7 +445,7 @@ async fn an_alarm_that_goes_while_it_is_put_off_is_forgotten() {
     assert_eq!(node.fired("x"), 1);
     let at = node.set("x", 60_000).await;
     // Asleep, it is woken by the alarm, and not read.
-    node.disk().fail(Fault::Open, 2);
+    node.disk().fail(Fault::Open, 1);
     sleep(SECOND * 61).await;
     assert!(node.clock().now().0 > at);
     assert_eq!(node.fired("x"), 1);

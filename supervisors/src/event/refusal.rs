@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::{Body, Reply};
 use crate::headers;
+use crate::one_line::in_one_line;
 
 /// Whether the actor's code ran for an event that has no answer of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -336,9 +337,11 @@ impl Refusal {
     }
 }
 
+/// For the log: what a guest wrote into it stays on one line.
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}): {}", self.reason.as_str(), self.ran.as_str(), self.sentence())
+        let sentence = in_one_line(self.sentence());
+        write!(f, "{} ({}): {sentence}", self.reason.as_str(), self.ran.as_str())
     }
 }
 

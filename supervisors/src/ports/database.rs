@@ -1,6 +1,8 @@
 //! One SQLite database per actor, and what the node remembers of actors that have none.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use thiserror::Error;
 use tokio::time::Instant;
@@ -24,6 +26,9 @@ pub struct RowSet {
     pub columns: Vec<String>,
     pub rows: Vec<Vec<SqlValue>>,
 }
+
+/// Becomes true when nobody waits any more.
+pub type Left = Arc<AtomicBool>;
 
 /// Rows that were asked for up to a number.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -181,8 +186,8 @@ pub trait Database: Send {
     fn set_meta(&mut self, key: Meta, value: Option<&str>) -> Result<(), StorageFault>;
 
     /// Starts what an operator reads between two events: as `begin_event`, but without a bound on
-    /// CPU.
-    fn begin_inspection(&mut self, deadline: Instant);
+    /// CPU. Statements also end once the operator has left.
+    fn begin_inspection(&mut self, deadline: Instant, left: Left);
 
     /// Runs one statement that changes nothing, and returns its first rows.
     fn query_read_only(

@@ -80,6 +80,9 @@ pub enum CallError {
 /// How guest code failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GuestFault {
+    /// The request cannot be put to a guest. Nothing ran, and the instance stays.
+    #[error("the request does not fit: {0}")]
+    Unfit(String),
     /// The handler returned an error of its own. The instance stays.
     #[error("the handler failed: {0}")]
     Refused(String),
@@ -99,7 +102,7 @@ pub enum GuestFault {
 impl GuestFault {
     /// Whether the instance may serve further events.
     pub fn keeps_instance(&self) -> bool {
-        matches!(self, GuestFault::Refused(_) | GuestFault::NoResponse)
+        matches!(self, GuestFault::Unfit(_) | GuestFault::Refused(_) | GuestFault::NoResponse)
     }
 }
 
@@ -137,7 +140,7 @@ pub trait GuestScope: Send + Sync + 'static {
     /// A value the operator gave to this guest.
     fn env(&self, name: &str) -> Option<String>;
 
-    /// A line the guest wrote to its standard output or error.
+    /// What the guest wrote to its standard output or error, a line or several.
     fn log(&self, line: &str, is_error: bool);
 }
 

@@ -13,8 +13,8 @@ mod world;
 
 pub use catalogue::{Catalogue, FileSizes, KnownActor, KnownName};
 pub use database::{
-    ConstraintKind, Database, Databases, Meta, OpenError, RowSet, SomeRows, SqlError, SqlValue,
-    StorageFault,
+    ConstraintKind, Database, Databases, Left, Meta, OpenError, RowSet, SomeRows, SqlError,
+    SqlValue, StorageFault,
 };
 pub use guest::{
     CallError, CallRequest, CallResponse, EventScope, FrontGuest, Guest, GuestCall, GuestFault,

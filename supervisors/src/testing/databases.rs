@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::address::{Address, Class, Tenant};
 use crate::ports::{
-    Database, Databases, Meta, OpenError, RowSet, SomeRows, SqlError, SqlValue, StorageFault,
+    Database, Databases, Left, Meta, OpenError, RowSet, SomeRows, SqlError, SqlValue, StorageFault,
 };
 use crate::time::Timestamp;
 
@@ -421,7 +421,7 @@ impl Database for MemoryDatabase {
         if is_open { Ok(()) } else { self.commit() }
     }
 
-    fn begin_inspection(&mut self, _deadline: Instant) {}
+    fn begin_inspection(&mut self, _deadline: Instant, _left: Left) {}
 
     fn query_read_only(
         &mut self,

@@ -33,6 +33,8 @@ pub enum Started {
 /// Asks for the mailbox of an address, and for a process behind it if there is none.
 pub struct StartActor {
     pub address: Address,
+    /// How a place in its queue is taken, should it be in memory already.
+    pub admit: fn(&Mailbox) -> Result<Permit, NotAdmitted>,
     pub seat: Seat,
     pub reply: oneshot::Sender<Result<Started, Refusal>>,
 }
@@ -106,9 +108,9 @@ impl Process for ClassSupervisor {
 
 impl ClassSupervisor {
     fn start(&self, myself: &ActorRef<StartActor>, start: StartActor, state: &mut State) {
-        let StartActor { address, seat, reply } = start;
+        let StartActor { address, admit, seat, reply } = start;
         if let Some(mailbox) = self.0.residents.find(&address) {
-            let _ = reply.send(Ok(match mailbox.admit() {
+            let _ = reply.send(Ok(match admit(&mailbox) {
                 Ok(place) => Started::Here(mailbox, place),
                 Err(NotAdmitted::Full) => Started::QueueFull,
                 Err(NotAdmitted::Closed) => Started::Leaving(mailbox.shared, seat),

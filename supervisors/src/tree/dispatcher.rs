@@ -23,6 +23,9 @@ use crate::tap::{EventHead, Happening, Outcome, Record, Tap};
 /// How often an event may meet an actor that has just left memory before it is refused.
 const ATTEMPTS: usize = 8;
 
+/// Takes a place in an actor's queue.
+type Admit = fn(&Mailbox) -> Result<Permit, NotAdmitted>;
+
 pub struct Dispatcher {
     pub access: HashMap<Class, Access>,
     pub directory: Arc<Directory>,
@@ -84,7 +87,7 @@ impl Dispatcher {
 
     async fn enqueue(&self, event: Event) -> Result<(), Refusal> {
         let Event { address, mut task, mut reply, mut ticket } = event;
-        let place_of = match &task {
+        let place_of: Admit = match &task {
             Task::Request(_) => Mailbox::admit,
             Task::Alarm => Mailbox::admit_job,
         };
@@ -99,7 +102,7 @@ impl Dispatcher {
                         continue;
                     }
                 },
-                None => self.wake(&address).await?,
+                None => self.wake(&address, place_of).await?,
             };
             if self.residents.is_stopping() {
                 return Err(Refusal::not_run(Reason::Stopping));
@@ -127,7 +130,7 @@ impl Dispatcher {
                         continue;
                     }
                 },
-                None => self.wake(address).await?,
+                None => self.wake(address, Mailbox::admit_job).await?,
             };
             if self.residents.is_stopping() {
                 return Err(Refusal::not_run(Reason::Stopping));
@@ -156,13 +159,17 @@ impl Dispatcher {
     }
 
     /// Makes an actor resident, with a place in its queue.
-    pub(super) async fn wake(&self, address: &Address) -> Result<(Mailbox, Permit), Refusal> {
+    pub(super) async fn wake(
+        &self,
+        address: &Address,
+        admit: Admit,
+    ) -> Result<(Mailbox, Permit), Refusal> {
         let supervisor = self.directory.get(&address.class).ok_or_else(|| no_class(address))?;
         let unavailable = || Refusal::not_run(Reason::Unavailable);
         let mut seat = self.residents.reserve().await?;
         for _ in 0..ATTEMPTS {
             let (reply, answer) = oneshot::channel();
-            let start = StartActor { address: address.clone(), seat, reply };
+            let start = StartActor { address: address.clone(), admit, seat, reply };
             supervisor.send_message(start).map_err(|_| unavailable())?;
             match answer.await.map_err(|_| unavailable())?? {
                 Started::Here(mailbox, place) => return Ok((mailbox, place)),

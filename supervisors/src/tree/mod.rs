@@ -29,7 +29,7 @@ use crate::actor::{InspectError, Inspected, QueueLength, Residents, Served, Stan
 use crate::address::{Address, Class, Tenant};
 use crate::alarm::{Bell, TimerParts};
 use crate::call::CallPorts;
-use crate::event::{Event, Reason, Refusal, Reply, ReplyFrom};
+use crate::event::{Event, Refusal, Reply, ReplyFrom};
 use crate::front::{Front, FrontConfig, FrontSpec};
 use crate::limits::ALARMS_AT_ONCE;
 use crate::metrics::Metrics;
@@ -108,6 +108,7 @@ impl Tree {
             bell: Arc::clone(&bell),
             classes: classes.keys().map(|class| (config.tenant.clone(), class.clone())).collect(),
             at_once: ALARMS_AT_ONCE.min(config.instances_max.div_ceil(4)).max(1),
+            most: config.instances_max.div_ceil(2).max(1),
             metrics: Arc::clone(&metrics),
         };
         let calls = Arc::new(CallPorts {
@@ -164,16 +165,16 @@ impl Tree {
     }
 
     /// Has an operator read an actor's database, between two of its events. Makes the actor
-    /// resident, runs none of its code, and makes no database. Waits for the event that runs now.
+    /// resident, runs none of its code, and makes no database. Waits for the event that runs now;
+    /// who stops polling leaves, and a statement that runs then is ended.
     pub async fn inspect<T: Send + 'static>(
         &self,
         address: &Address,
         read: impl FnOnce(&mut dyn Database) -> T + Send + 'static,
     ) -> Inspected<T> {
-        let (inspection, answer) = Inspection::new(read);
+        let (inspection, inspector) = Inspection::new(read);
         self.dispatcher.inspect(address, inspection).await.map_err(InspectError::Refused)?;
-        let gone = |_| InspectError::Refused(Refusal::not_run(Reason::Unavailable));
-        answer.await.map_err(gone)?
+        inspector.answer().await
     }
 
     /// What the processes know of an actor, without asking it.

@@ -296,7 +296,8 @@ async fn an_actor_is_hibernated_after_the_idle_timeout_and_wakes_on_its_database
 #[tokio::test(start_paused = true)]
 async fn an_actor_whose_first_event_never_came_is_hibernated_too() {
     let node = Node::start().await;
-    let (mailbox, place) = node.tree.dispatcher.wake(&address("a/x")).await.unwrap();
+    let (mailbox, place) =
+        node.tree.dispatcher.wake(&address("a/x"), crate::actor::Mailbox::admit).await.unwrap();
     // Who was promised a place finds the actor still there.
     sleep(IDLE_TIMEOUT + MS).await;
     assert!(mailbox.shared.gate.is_open());
@@ -309,7 +310,8 @@ async fn an_actor_whose_first_event_never_came_is_hibernated_too() {
 #[tokio::test(start_paused = true)]
 async fn an_actor_is_not_evicted_before_the_event_it_was_started_for() {
     let node = Node::holding(1).await;
-    let (mailbox, place) = node.tree.dispatcher.wake(&address("a/x")).await.unwrap();
+    let (mailbox, place) =
+        node.tree.dispatcher.wake(&address("a/x"), crate::actor::Mailbox::admit).await.unwrap();
     assert_eq!(node.ask("a/y", "/").await, no(Reason::NoCapacity));
     assert!(mailbox.shared.gate.is_open());
     drop(place);

@@ -18,30 +18,34 @@ pub struct Attempt {
 
 impl ActorScope {
     /// The attempt of `on-alarm` that is due now, if one is: as the database says, and not the
-    /// index. Until the event ends, alarm calls then concern the alarm after this one.
-    pub fn begin_alarm(&self) -> Result<Option<u32>, StorageFault> {
+    /// index.
+    pub fn due_attempt(&self) -> Result<Option<u32>, StorageFault> {
         let mut state = self.lock();
         state.alarm_changed = true;
         // Who asks has read an entry that may be wrong: it is written anew.
         state.indexed = None;
         let Some(database) = self.existing(&mut state)? else { return Ok(None) };
-        let (pending, now) = (read(database, Meta::Alarm)?, self.clock.now());
-        let Some(number) = rules::attempt_due(pending, now) else { return Ok(None) };
+        Ok(rules::attempt_due(read(database, Meta::Alarm)?, self.clock.now()))
+    }
+
+    /// As `due_attempt`, and that attempt begins: until the event ends, alarm calls concern the
+    /// alarm after this one.
+    pub fn begin_alarm(&self) -> Result<Option<u32>, StorageFault> {
+        let Some(number) = self.due_attempt()? else { return Ok(None) };
+        let mut state = self.lock();
+        let Some(database) = self.existing(&mut state)? else { return Ok(None) };
+        let pending = read(database, Meta::Alarm)?;
         if read(database, Meta::NextAlarm)?.is_some() {
             // Of an attempt that a crash cut off: this one takes its place.
             database.set_meta(Meta::NextAlarm, None)?;
         }
         state.firing = true;
+        state.attempt = number;
         if let Some(alarm) = pending {
-            let late = now.since(alarm.due);
+            let late = self.clock.now().since(alarm.due);
             self.metrics.alarm_lateness_seconds.observe(late.as_secs_f64());
         }
         Ok(Some(number))
-    }
-
-    /// From here on the handler runs, and may ask for the number of its attempt.
-    pub fn set_attempt(&self, number: u32) {
-        self.lock().attempt = number;
     }
 
     /// Writes what is pending once `on-alarm` has ended.
@@ -93,10 +97,12 @@ impl ActorScope {
         if state.is_deleted() {
             return Ok(());
         }
-        self.index_before(&mut state, at).map_err(|fault| {
+        if let Err(fault) = self.index_before(&mut state, at) {
             tracing::error!(actor = %self.address, error = %fault, "alarm not entered");
-            SqlError::Internal("the alarm could not be entered into the node's index".into())
-        })?;
+            state.given_up = true;
+            let why = "the alarm could not be entered into the node's index";
+            return Err(SqlError::Internal(why.into()));
+        }
         state.alarm_changed = true;
         state.has_alarm = Some(true);
         let key = state.alarm_key();

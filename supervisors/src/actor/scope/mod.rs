@@ -2,6 +2,7 @@
 //! deletes and durability, and hands the SQL to `ports::Database`.
 
 mod alarms;
+mod inspect;
 #[cfg(test)]
 mod tests;
 
@@ -12,12 +13,11 @@ use tokio::time::Instant;
 
 pub use alarms::Attempt;
 
-use super::inspection::Inspection;
 use crate::address::Address;
 use crate::alarm::Bell;
 use crate::call::{CallPorts, Outgoing, reserve};
 use crate::event::{CallChain, Caller, Reason, Refusal};
-use crate::guest_log::{LineBudget, log_line};
+use crate::guest_log::{LogRate, as_line, log_line};
 use crate::limits::LOG_LINES_PER_SECOND;
 use crate::metrics::Metrics;
 use crate::ports::{
@@ -56,9 +56,7 @@ struct State {
     indexed: Option<Option<Timestamp>>,
     /// Whether an alarm is pending, once that is known.
     has_alarm: Option<bool>,
-    log_budget: LineBudget,
-    /// Lines of this event that were dropped.
-    log_dropped: u32,
+    log: LogRate,
 }
 
 impl State {
@@ -134,8 +132,7 @@ impl ActorScope {
             alarm_changed: false,
             indexed: None,
             has_alarm: None,
-            log_budget: LineBudget::new(LOG_LINES_PER_SECOND, now),
-            log_dropped: 0,
+            log: LogRate::new(LOG_LINES_PER_SECOND, now),
         };
         Arc::new(Self { address, ports, state: Mutex::new(state) })
     }
@@ -156,7 +153,7 @@ impl ActorScope {
     /// Rolls back what is open, carries out a delete the event asked for, and settles the alarm.
     pub fn end_event(&self, attempt: Option<Attempt>) -> EndOfEvent {
         let mut state = self.lock();
-        match std::mem::take(&mut state.log_dropped) {
+        match state.log.take_dropped() {
             0 => {}
             lines => self.tell(&self.address, || Happening::LogDropped { lines }),
         }
@@ -188,6 +185,11 @@ impl ActorScope {
             return EndOfEvent::GivenUp;
         }
         EndOfEvent::Kept
+    }
+
+    /// The database failed: it is closed when the event ends.
+    pub fn give_up(&self) {
+        self.lock().given_up = true;
     }
 
     fn end_alarm(&self, state: &mut State, attempt: Option<Attempt>) -> Result<(), StorageFault> {
@@ -257,22 +259,6 @@ impl ActorScope {
         match &mut state.database {
             Some(database) => database.set_meta(Meta::InitComponent, Some(component)),
             None => self.databases.set_fileless_init(&self.address, component),
-        }
-    }
-
-    /// Lets an operator read the database, opened if need be, but not made.
-    pub fn inspect(&self, inspection: Inspection) {
-        let mut state = self.lock();
-        let deadline = state.deadline;
-        if !self.exists_now(&state) {
-            return inspection.run(Ok(None));
-        }
-        match self.open(&mut state) {
-            Ok(database) => {
-                database.begin_inspection(deadline);
-                inspection.run(Ok(Some(database)));
-            }
-            Err(error) => inspection.run(Err(error)),
         }
     }
 
@@ -388,6 +374,17 @@ impl ActorScope {
         }
     }
 
+    fn log_line(&self, line: &str, is_error: bool) {
+        if !self.lock().log.admits(Instant::now()) {
+            self.metrics.guest_log_lines_dropped.inc();
+            return;
+        }
+        self.metrics.guest_log_lines.inc();
+        let line = as_line(line);
+        self.tell(&self.address, || Happening::Log { is_error, line: line.to_string() });
+        log_line(&self.address, &line, is_error);
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic under the lock ends this actor's process, and its scope with it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -482,16 +479,9 @@ impl GuestScope for ActorScope {
         self.values.get(name).map(str::to_owned)
     }
 
-    fn log(&self, line: &str, is_error: bool) {
-        let mut state = self.lock();
-        if !state.log_budget.take(Instant::now()) {
-            state.log_dropped = state.log_dropped.saturating_add(1);
-            self.metrics.guest_log_lines_dropped.inc();
-            return;
+    fn log(&self, text: &str, is_error: bool) {
+        for line in text.split('\n') {
+            self.log_line(line, is_error);
         }
-        drop(state);
-        self.metrics.guest_log_lines.inc();
-        self.tell(&self.address, || Happening::Log { is_error, line: line.to_owned() });
-        log_line(&self.address, line, is_error);
     }
 }
