@@ -1,4 +1,4 @@
-//! Lines that guests write to the log: how many, how long, and under which name.
+//! Lines that guests write to the log: how many, and in which form.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use crate::address::Address;
 use crate::limits::LOG_LINE_BYTES_MAX;
 use crate::one_line::in_one_line;
 
-const WINDOW: Duration = Duration::from_secs(1);
+const SECOND: Duration = Duration::from_secs(1);
 
-/// So many lines a second, and no more.
-pub struct LineBudget {
+/// Counts a guest's lines, second by second.
+pub struct LogRate {
     per_second: u32,
-    since: Instant,
+    second: Instant,
     lines: u32,
+    /// Of the present event.
     dropped: u32,
 }
 
-impl LineBudget {
+impl LogRate {
     pub const fn new(per_second: u32, now: Instant) -> Self {
-        Self { per_second, since: now, lines: 0, dropped: 0 }
+        Self { per_second, second: now, lines: 0, dropped: 0 }
     }
 
     /// Counts a line; false when it is one too many.
-    pub fn take(&mut self, now: Instant) -> bool {
-        if now.saturating_duration_since(self.since) >= WINDOW {
-            self.since = now;
-            self.lines = 0;
+    pub fn admits(&mut self, now: Instant) -> bool {
+        if now.saturating_duration_since(self.second) >= SECOND {
+            (self.second, self.lines) = (now, 0);
         }
         self.lines = self.lines.saturating_add(1);
         let admitted = self.lines <= self.per_second;
@@ -36,15 +36,15 @@ impl LineBudget {
         admitted
     }
 
-    /// How many lines were too many since this was asked last.
+    /// How many lines were dropped since this was asked last.
     pub fn take_dropped(&mut self) -> u32 {
         std::mem::take(&mut self.dropped)
     }
 }
 
-/// What a guest wrote, as lines of the log: none longer than the limit, none that looks like two.
-pub fn lines(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
-    text.split('\n').map(|line| in_one_line(&line[..line.floor_char_boundary(LOG_LINE_BYTES_MAX)]))
+/// A line as it may stand in the log: at its longest, and without what is not printable.
+pub fn as_line(text: &str) -> Cow<'_, str> {
+    in_one_line(&text[..text.floor_char_boundary(LOG_LINE_BYTES_MAX)])
 }
 
 /// Writes a guest's line to the log.
@@ -58,19 +58,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_guest_writes_stays_within_its_lines() {
-        let long = "x".repeat(LOG_LINE_BYTES_MAX + 10);
-        let text = format!("one\r\n\n{long}");
-        let written: Vec<_> = lines(&text).collect();
-        assert_eq!(written, ["one\\u{d}", "", &long[..LOG_LINE_BYTES_MAX]]);
-    }
-
-    #[test]
     fn each_second_has_its_own_lines() {
         let start = Instant::now();
-        let mut budget = LineBudget::new(2, start);
-        let taken = [0, 500, 999, 1000, 1001, 1002, 5000];
-        let taken = taken.map(|ms| budget.take(start + Duration::from_millis(ms)));
-        assert_eq!(taken, [true, true, false, true, true, false, true]);
+        let mut rate = LogRate::new(2, start);
+        let admitted = [0, 500, 999, 1000, 1001, 1002, 5000];
+        let admitted = admitted.map(|ms| rate.admits(start + Duration::from_millis(ms)));
+        assert_eq!(admitted, [true, true, false, true, true, false, true]);
+        assert_eq!((rate.take_dropped(), rate.take_dropped()), (2, 0));
     }
 }

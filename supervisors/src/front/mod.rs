@@ -29,7 +29,7 @@ use crate::call::CallPorts;
 use crate::event::{
     Body, BodyError, BodyStream, Kind, Reason, Refusal, Reply, ReplyTo, Request, Task,
 };
-use crate::guest_log::LineBudget;
+use crate::guest_log::LogRate;
 use crate::limits::FRONT_LOG_LINES_PER_SECOND;
 use crate::metrics::Metrics;
 use crate::ports::{FrontGuest, GuestFault, GuestScope};
@@ -71,7 +71,7 @@ struct Shared {
     config: FrontConfig,
     calls: Arc<CallPorts>,
     waiting: Arc<FrontCalls>,
-    log_budget: Mutex<LineBudget>,
+    log_rate: Mutex<LogRate>,
     /// True once what still runs is to be cut off.
     cut_off: watch::Sender<bool>,
 }
@@ -99,7 +99,7 @@ impl Front {
             guest: spec.guest,
             values: spec.values,
             waiting: Arc::new(FrontCalls::new(config.slots, Arc::clone(&calls.metrics))),
-            log_budget: Mutex::new(LineBudget::new(FRONT_LOG_LINES_PER_SECOND, Instant::now())),
+            log_rate: Mutex::new(LogRate::new(FRONT_LOG_LINES_PER_SECOND, Instant::now())),
             config,
             calls,
             cut_off: watch::Sender::new(false),

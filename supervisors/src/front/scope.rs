@@ -10,7 +10,7 @@ use super::rules::{Busy, Waiting};
 use crate::address::Address;
 use crate::call::{Outgoing, WaitingCall, WaitingCalls, reserve};
 use crate::event::Caller;
-use crate::guest_log::{lines, log_line};
+use crate::guest_log::{as_line, log_line};
 use crate::metrics::Metrics;
 use crate::ports::{CallError, CallRequest, CallResponse, GuestScope, ScopeFuture};
 use crate::tap::Happening;
@@ -51,6 +51,23 @@ impl FrontScope {
     }
 }
 
+impl FrontScope {
+    fn log_line(&self, line: &str, is_error: bool) {
+        let shared = &self.shared;
+        let mut rate = shared.log_rate.lock().unwrap_or_else(PoisonError::into_inner);
+        if !rate.admits(Instant::now()) {
+            self.log_dropped.fetch_add(1, Ordering::Relaxed);
+            shared.metrics().guest_log_lines_dropped.inc();
+            return;
+        }
+        drop(rate);
+        shared.metrics().guest_log_lines.inc();
+        let line = as_line(line);
+        shared.tell(|| Happening::Log { is_error, line: line.to_string() });
+        log_line(&shared.address, &line, is_error);
+    }
+}
+
 impl GuestScope for FrontScope {
     fn address(&self) -> &Address {
         &self.shared.address
@@ -76,19 +93,8 @@ impl GuestScope for FrontScope {
     }
 
     fn log(&self, text: &str, is_error: bool) {
-        let shared = &self.shared;
-        for line in lines(text) {
-            let mut budget = shared.log_budget.lock().unwrap_or_else(PoisonError::into_inner);
-            let admitted = budget.take(Instant::now());
-            drop(budget);
-            if !admitted {
-                self.log_dropped.fetch_add(1, Ordering::Relaxed);
-                shared.metrics().guest_log_lines_dropped.inc();
-                continue;
-            }
-            shared.metrics().guest_log_lines.inc();
-            shared.tell(|| Happening::Log { is_error, line: line.to_string() });
-            log_line(&shared.address, &line, is_error);
+        for line in text.split('\n') {
+            self.log_line(line, is_error);
         }
     }
 }

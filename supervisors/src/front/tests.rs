@@ -29,8 +29,8 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A front whose steps, separated by `;`, are `call C/N /SCRIPT`, `many C/N,… /SCRIPT`, `env NAME`,
-/// `wait` until the test releases one, and `stream`: the head goes out, and one piece. It answers
-/// with its last result.
+/// `wait` until the test releases one, `stream`: the head goes out, and one piece, and `end`: that
+/// body ends. It answers with its last result.
 struct Guest {
     released: Semaphore,
     started: AtomicUsize,
@@ -83,6 +83,7 @@ impl Guest {
                     reply.send(Ok(answer(Body::Stream(Box::pin(Pieces(receiver))))));
                     pieces = Some(sender);
                 }
+                (Some("end"), None, None) => pieces = None,
                 (Some("panic"), None, None) => panic!("told to panic"),
                 (Some("trap"), None, None) => return Err(GuestFault::Trapped("told to".into())),
                 _ => panic!("no step: {step}"),
@@ -283,10 +284,11 @@ async fn a_client_that_leaves_within_the_answer_stops_its_instance() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_was_read_to_its_end_leaves_the_instance_to_end_by_itself() {
     let node = Arc::new(Node::with_slots(1).await);
-    let reply = node.serve("stream").await.unwrap();
+    let reply = node.serve("stream;end;wait").await.unwrap();
     let Body::Stream(mut pieces) = reply.body else { panic!("it streams") };
     while next(&mut pieces).await.is_some() {}
     drop(pieces);
+    node.release(1);
     eventually(|| node.requests("answered") == 1).await;
 
     // The answer to HEAD ends with its head: its body is dropped by right.

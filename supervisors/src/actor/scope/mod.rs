@@ -17,7 +17,7 @@ use crate::address::Address;
 use crate::alarm::Bell;
 use crate::call::{CallPorts, Outgoing, reserve};
 use crate::event::{CallChain, Caller, Reason, Refusal};
-use crate::guest_log::{LineBudget, lines, log_line};
+use crate::guest_log::{LogRate, as_line, log_line};
 use crate::limits::LOG_LINES_PER_SECOND;
 use crate::metrics::Metrics;
 use crate::ports::{
@@ -56,7 +56,7 @@ struct State {
     indexed: Option<Option<Timestamp>>,
     /// Whether an alarm is pending, once that is known.
     has_alarm: Option<bool>,
-    log_budget: LineBudget,
+    log: LogRate,
 }
 
 impl State {
@@ -132,7 +132,7 @@ impl ActorScope {
             alarm_changed: false,
             indexed: None,
             has_alarm: None,
-            log_budget: LineBudget::new(LOG_LINES_PER_SECOND, now),
+            log: LogRate::new(LOG_LINES_PER_SECOND, now),
         };
         Arc::new(Self { address, ports, state: Mutex::new(state) })
     }
@@ -153,7 +153,7 @@ impl ActorScope {
     /// Rolls back what is open, carries out a delete the event asked for, and settles the alarm.
     pub fn end_event(&self, attempt: Option<Attempt>) -> EndOfEvent {
         let mut state = self.lock();
-        match state.log_budget.take_dropped() {
+        match state.log.take_dropped() {
             0 => {}
             lines => self.tell(&self.address, || Happening::LogDropped { lines }),
         }
@@ -374,6 +374,17 @@ impl ActorScope {
         }
     }
 
+    fn log_line(&self, line: &str, is_error: bool) {
+        if !self.lock().log.admits(Instant::now()) {
+            self.metrics.guest_log_lines_dropped.inc();
+            return;
+        }
+        self.metrics.guest_log_lines.inc();
+        let line = as_line(line);
+        self.tell(&self.address, || Happening::Log { is_error, line: line.to_string() });
+        log_line(&self.address, &line, is_error);
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic under the lock ends this actor's process, and its scope with it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -469,14 +480,8 @@ impl GuestScope for ActorScope {
     }
 
     fn log(&self, text: &str, is_error: bool) {
-        for line in lines(text) {
-            if !self.lock().log_budget.take(Instant::now()) {
-                self.metrics.guest_log_lines_dropped.inc();
-                continue;
-            }
-            self.metrics.guest_log_lines.inc();
-            self.tell(&self.address, || Happening::Log { is_error, line: line.to_string() });
-            log_line(&self.address, &line, is_error);
+        for line in text.split('\n') {
+            self.log_line(line, is_error);
         }
     }
 }
