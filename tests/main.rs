@@ -22,3 +22,4 @@ mod robustness;
 mod storage;
 mod support;
 mod tail;
+mod websockets;

@@ -10,5 +10,6 @@ mod connection;
 mod health;
 mod respond;
 mod server;
+mod websocket;
 
 pub use server::{Edge, EdgeError, EdgeState};

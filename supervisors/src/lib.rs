@@ -26,6 +26,8 @@ pub mod ports;
 
 pub mod alarm;
 
+pub mod socket;
+
 pub mod actor;
 
 pub mod tree;

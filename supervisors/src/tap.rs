@@ -11,7 +11,7 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use crate::address::Address;
-use crate::event::{Caller, Kind, Reason, Request, Task};
+use crate::event::{Caller, Kind, Reason, Request, SocketEvent, SocketTask, Task};
 use crate::limits::TAIL_RECORDS_MAX;
 use crate::metrics::Metrics;
 use crate::time::Timestamp;
@@ -122,12 +122,19 @@ impl Happening {
 impl EventHead {
     pub fn of(task: &Task) -> Self {
         let head = Self::unnoted(task.kind());
-        let Task::Request(Request { head: request, caller, .. }) = task else { return head };
-        let caller = match caller {
-            Caller::Outside => None,
-            Caller::Actor(chain) => Some(chain.caller().clone()),
+        let caller = match task.caller() {
+            Some(Caller::Actor(chain)) => Some(chain.caller().clone()),
+            Some(Caller::Outside) | None => None,
         };
-        let (method, path) = (Some(request.method.clone()), Some(request.path.clone()));
+        let (method, path) = match task {
+            Task::Request(Request { head: request, .. }) => {
+                (Some(request.method.clone()), Some(request.path.clone()))
+            }
+            Task::Socket(SocketTask { event: SocketEvent::Open(request), .. }) => {
+                (None, Some(request.path.clone()))
+            }
+            Task::Alarm | Task::Socket(_) => (None, None),
+        };
         Self { caller, method, path, ..head }
     }
 

@@ -32,11 +32,13 @@ impl Ran {
 pub enum Reason {
     BadRequest,
     Forbidden,
+    SocketRefused,
     NotFound,
     NoSuchActor,
     BodyTooLarge,
     QueueFull,
     NoCapacity,
+    TooManySockets,
     Stopping,
     Unavailable,
     Quarantined,
@@ -66,7 +68,7 @@ pub struct ReasonRow {
 }
 
 /// One row a reason, in the order of `Reason`.
-pub const REASONS: [ReasonRow; 19] = [
+pub const REASONS: [ReasonRow; 21] = [
     ReasonRow {
         reason: Reason::BadRequest,
         word: "bad-request",
@@ -85,6 +87,16 @@ pub const REASONS: [ReasonRow; 19] = [
         event: "not-run",
         when: "the class is served with `--access CLASS=internal`",
         remedy: "call it from an actor, or serve it with another access mode",
+    },
+    ReasonRow {
+        reason: Reason::SocketRefused,
+        word: "socket-refused",
+        status: 403,
+        sentence: "the actor refused the WebSocket",
+        event: "ran",
+        when: "`on-websocket-open` returned an error. A client at the actor's own path gets it as \
+               close code 1008 instead, with the actor's text as the reason",
+        remedy: "ask as the actor wants to be asked",
     },
     ReasonRow {
         reason: Reason::NotFound,
@@ -132,6 +144,16 @@ pub const REASONS: [ReasonRow; 19] = [
         event: "not-run",
         when: "`--max-instances` actors are in memory, all busy for 250 ms",
         remedy: "retry; raise `--max-instances`",
+    },
+    ReasonRow {
+        reason: Reason::TooManySockets,
+        word: "too-many-sockets",
+        status: 503,
+        sentence: "this actor or this node has as many WebSockets as it may",
+        event: "not-run",
+        when: "the actor has 1,000 WebSockets or the node 50,000, those counted whose \
+               `on-websocket-close` is still to run",
+        remedy: "retry later; spread the clients over more actors or nodes",
     },
     ReasonRow {
         reason: Reason::Stopping,
@@ -351,7 +373,11 @@ mod tests {
         for row in &REASONS {
             let may_help = matches!(
                 row.reason,
-                Reason::NoCapacity | Reason::Stopping | Reason::Unavailable | Reason::Quarantined
+                Reason::NoCapacity
+                    | Reason::TooManySockets
+                    | Reason::Stopping
+                    | Reason::Unavailable
+                    | Reason::Quarantined
             );
             assert_eq!(row.status == 503, may_help, "{}", row.word);
             let reply = Refusal::not_run(row.reason).to_reply();
