@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(wrong(b"\xef\xbb\xbfA=1"), (1, Wrong::ByteOrderMark));
         assert_eq!(wrong(b"A=1\n# caf\xe9"), (2, Wrong::NotUtf8));
         assert_eq!(wrong(b"A=1\nB=\0"), (2, Wrong::ZeroByte));
-        assert_eq!(wrong(b"A\0=\01\0\n\0"), (1, Wrong::ZeroByte));
+        assert_eq!(wrong(b"A\0=\x001\0\n\0"), (1, Wrong::ZeroByte));
     }
 
     /// As a careful writer writes a value.
