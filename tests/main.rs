@@ -24,3 +24,4 @@ mod robustness;
 mod storage;
 mod support;
 mod tail;
+mod websockets;

@@ -49,6 +49,12 @@ pub enum RecordKind {
     Call,
     /// An attempt of on-alarm
     Alarm,
+    /// A WebSocket that a client asked for
+    SocketOpen,
+    /// A message of a WebSocket's client
+    SocketMessage,
+    /// The end of a WebSocket
+    SocketClose,
     /// A call the actor made
     CallOut,
     /// A line the actor wrote to its output
@@ -65,6 +71,9 @@ impl RecordKind {
             RecordKind::Request => "request",
             RecordKind::Call => "call",
             RecordKind::Alarm => "alarm",
+            RecordKind::SocketOpen => "socket-open",
+            RecordKind::SocketMessage => "socket-message",
+            RecordKind::SocketClose => "socket-close",
             RecordKind::CallOut => "call-out",
             RecordKind::Log => "log",
             RecordKind::Wake => "wake",
@@ -205,6 +214,9 @@ fn kind(what: &Happening) -> RecordKind {
             Kind::Request => RecordKind::Request,
             Kind::Call => RecordKind::Call,
             Kind::Alarm => RecordKind::Alarm,
+            Kind::SocketOpen => RecordKind::SocketOpen,
+            Kind::SocketMessage => RecordKind::SocketMessage,
+            Kind::SocketClose => RecordKind::SocketClose,
         },
         Happening::CallOut(_) => RecordKind::CallOut,
         Happening::Log { .. } | Happening::LogDropped { .. } => RecordKind::Log,

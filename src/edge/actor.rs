@@ -6,13 +6,13 @@ use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use wasmkeep_supervisors::address::{Address, Target};
 use wasmkeep_supervisors::event::{
-    Body, Caller, Event, Header, Reason, Refusal, Reply, ReplyTo, Request, RequestHead, Task,
-    Ticket,
+    Body, Caller, Event, Header, OpenRequest, Reason, Refusal, Reply, ReplyTo, Request,
+    RequestHead, Task, Ticket,
 };
 use wasmkeep_supervisors::headers;
 
 use super::server::EdgeState;
-use super::{body, respond};
+use super::{body, respond, websocket};
 
 pub const PREFIX: &str = "/actor/";
 
@@ -23,6 +23,9 @@ pub async fn handle(
     awaits_continue: bool,
 ) -> HttpResponse {
     let taken = match target(&request) {
+        Ok(target) if websocket::is_asked_for(&request) => {
+            return open_socket(&request, target, &state).await;
+        }
         Ok(target) => {
             body::take(&request, payload, awaits_continue).await.map(|body| (target, body))
         }
@@ -42,6 +45,12 @@ pub async fn handle(
         Ok(answer) => respond::reply(answer, request.method()),
         Err(refusal) => respond::refusal(&refusal),
     }
+}
+
+async fn open_socket(request: &HttpRequest, target: Target, state: &EdgeState) -> HttpResponse {
+    let address = Address { tenant: state.tenant.clone(), class: target.class, name: target.name };
+    let asked = OpenRequest { path: target.path, headers: client_headers(request) };
+    websocket::handle(request, &address, asked, state).await
 }
 
 /// Takes an event off the queue when its client is gone.

@@ -11,5 +11,6 @@ mod front;
 mod health;
 mod respond;
 mod server;
+mod websocket;
 
 pub use server::{Edge, EdgeError, EdgeState};

@@ -3,7 +3,7 @@
 use tokio::sync::oneshot;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep_until, timeout_at};
-use wasmkeep_supervisors::event::{ReplyTo, Request};
+use wasmkeep_supervisors::event::{ReplyTo, Request, SocketEvent, SocketId};
 use wasmkeep_supervisors::ports::{GuestCall, GuestFault, GuestFuture, Instance};
 use wasmkeep_wit::actor::{Actor, ActorPre};
 use wasmkeep_wit::front::{Front, FrontPre};
@@ -18,6 +18,7 @@ use super::http::{
 };
 use super::meter::Meter;
 use super::state::HostState;
+use super::websockets;
 
 /// Host objects an instance may keep between events before a fresh one takes its place.
 const HOST_OBJECTS_KEPT_MAX: usize = 512;
@@ -116,6 +117,33 @@ impl GuestInstance<Actor> {
         let meter = self.begin(deadline);
         let call = meter.metered(self.world.call_on_alarm(&mut self.store));
         let ended = timeout_at(deadline, call).await;
+        self.ended(ended)
+    }
+
+    async fn socket(
+        &mut self,
+        socket: SocketId,
+        event: SocketEvent,
+        deadline: Instant,
+    ) -> Result<(), GuestFault> {
+        let meter = self.begin(deadline);
+        let (actor, store, id) = (&self.world, &mut self.store, socket.0);
+        let ended = match event {
+            SocketEvent::Open(request) => {
+                let request = websockets::request_in(request);
+                let call = actor.call_on_websocket_open(store, id, &request);
+                timeout_at(deadline, meter.metered(call)).await
+            }
+            SocketEvent::Message(message) => {
+                let message = websockets::message_in(message);
+                let call = actor.call_on_websocket_message(store, id, &message);
+                timeout_at(deadline, meter.metered(call)).await
+            }
+            SocketEvent::Close(closing) => {
+                let call = actor.call_on_websocket_close(store, id, closing.code, &closing.reason);
+                timeout_at(deadline, meter.metered(call)).await
+            }
+        };
         self.ended(ended)
     }
 
@@ -249,6 +277,7 @@ impl Instance for GuestInstance<Actor> {
             let ended = match call {
                 GuestCall::Init => self.init(deadline).await,
                 GuestCall::Alarm => self.alarm(deadline).await,
+                GuestCall::Socket { socket, event } => self.socket(socket, event, deadline).await,
                 GuestCall::Request { request, reply } => {
                     self.request(request, reply, deadline).await
                 }

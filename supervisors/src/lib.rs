@@ -32,6 +32,8 @@ pub mod call;
 
 pub mod alarm;
 
+pub mod socket;
+
 pub mod actor;
 
 pub mod front;

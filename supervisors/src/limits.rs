@@ -192,5 +192,49 @@ pub const OUTBOUND_ADDRESSES_TRIED_MAX: usize = 8;
 /// A file that `--env` names.
 pub const ENV_FILE_BYTES_MAX: usize = MIB;
 
+/// WebSockets of one actor. One more is refused with 503.
+pub const SOCKETS_PER_ACTOR_MAX: usize = 1000;
+
+/// WebSockets of a node. One more is refused with 503.
+pub const SOCKETS_MAX: usize = 50_000;
+
+/// A WebSocket message, from a client (larger: close code 1009) or to one (`too-large`).
+pub const SOCKET_MESSAGE_BYTES_MAX: usize = MIB;
+
+/// Messages that may wait for one client. One more is dropped for it: `backpressure`.
+pub const SOCKET_QUEUE_MESSAGES_MAX: usize = 256;
+
+/// Bytes that may wait for one client. A message past them is dropped for it: `backpressure`.
+pub const SOCKET_QUEUE_BYTES_MAX: usize = 4 * MIB;
+
+/// What an actor may keep with one of its WebSockets.
+pub const ATTACHMENT_BYTES_MAX: usize = 2 * KIB;
+
+/// A WebSocket's close reason.
+pub const CLOSE_REASON_BYTES_MAX: usize = 123;
+
+/// A WebSocket whose client is silent for this long is pinged.
+pub const SOCKET_SILENCE: Duration = Duration::from_secs(25);
+
+/// A pinged client that stays silent for this long has left.
+pub const SOCKET_PONG_WAIT: Duration = Duration::from_secs(30);
+
+/// How long a client may take to answer a close. Longer: its connection is cut.
+pub const SOCKET_CLOSE_WAIT: Duration = Duration::from_secs(10);
+
+/// Close events of a node that run or wait for their actor at once; at most a quarter of
+/// `--max-instances`.
+pub const SOCKET_CLOSES_AT_ONCE: usize = 64;
+
+/// First wait before a close event that could not be delivered is tried again; each further one
+/// doubles.
+pub const SOCKET_CLOSE_RETRY_FIRST: Duration = Duration::from_millis(50);
+
+/// Longest wait before a close event is tried again.
+pub const SOCKET_CLOSE_RETRY_LONGEST: Duration = Duration::from_secs(5);
+
+/// When the node stops: how long WebSockets may take to close.
+pub const SOCKET_STOP_WAIT: Duration = Duration::from_secs(2);
+
 /// Records that wait for one `wasmkeep tail`; past them the oldest are lost, and that is shown.
 pub const TAIL_RECORDS_MAX: usize = 4096;

@@ -11,7 +11,7 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use crate::address::Address;
-use crate::event::{Kind, Reason, Request, Task};
+use crate::event::{Caller, Kind, Reason, Request, SocketEvent, SocketTask, Task};
 use crate::limits::TAIL_RECORDS_MAX;
 use crate::metrics::Metrics;
 use crate::time::Timestamp;
@@ -122,8 +122,14 @@ impl Happening {
 impl EventHead {
     pub fn of(task: &Task) -> Self {
         let head = Self::unnoted(task.kind());
-        let Task::Request(request) = task else { return head };
-        Self { kind: head.kind, ..Self::of_request(request) }
+        let caller = task.caller().and_then(Caller::address).cloned();
+        match task {
+            Task::Request(request) => Self { kind: head.kind, ..Self::of_request(request) },
+            Task::Socket(SocketTask { event: SocketEvent::Open(request), .. }) => {
+                Self { caller, path: Some(cut(&request.path, PATH_BYTES_MAX)), ..head }
+            }
+            Task::Alarm | Task::Socket(_) => Self { caller, ..head },
+        }
     }
 
     /// Of a request to the front, which is no event of an actor.

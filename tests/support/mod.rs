@@ -7,6 +7,7 @@ mod index;
 mod node;
 mod raw;
 mod server;
+mod socket;
 mod wait;
 
 pub use alarm::{HOUR_MS, now_ms};
@@ -16,4 +17,7 @@ pub use index::open;
 pub use node::{Actor, Node, Setup, component, wasmkeep};
 pub use raw::{DONE, Raw};
 pub use server::Server;
+pub use socket::{
+    BINARY, CLOSE, CONTINUATION, FIN, Frame, PING, PONG, TEXT, WebSocket, masked, upgrade,
+};
 pub use wait::{SetAtTheEnd, eventually, in_parallel, patience};

@@ -115,6 +115,13 @@ impl Raw {
         Ok(body)
     }
 
+    /// The next bytes, exactly so many.
+    pub fn bytes(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        self.0.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
     /// Everything until the server closes the connection, cleanly or not.
     pub fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();

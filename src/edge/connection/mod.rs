@@ -22,6 +22,7 @@ use actix_http::h1::Codec;
 use actix_http::{Request, Response, ServiceConfig};
 use actix_service::Service;
 use actix_web::dev::ServiceResponse;
+use bytes::BytesMut;
 use tokio::net::TcpStream;
 use wasmkeep_supervisors::event::Reason;
 use wasmkeep_supervisors::limits::{HEAD_WAIT, KEEP_ALIVE_WAIT};
@@ -74,6 +75,10 @@ pub async fn serve<A>(
     };
     match end {
         End::Left => {}
+        End::TakenOver(takeover) => {
+            let (stream, incoming) = connection.wire.into_parts();
+            (takeover.0)(stream, incoming);
+        }
         End::Closed => connection.wire.linger().await,
         End::Cut { reset } => {
             if reset {
@@ -91,6 +96,18 @@ enum End {
     Closed,
     /// Within an answer.
     Cut { reset: bool },
+    /// Another protocol goes on with it.
+    TakenOver(Takeover),
+}
+
+/// Stands among the extensions of an answer that agrees to another protocol: takes the connection
+/// over once the answer has left, with what has been read beyond the request.
+pub struct Takeover(Box<dyn FnOnce(TcpStream, BytesMut)>);
+
+impl Takeover {
+    pub fn new(takeover: impl FnOnce(TcpStream, BytesMut) + 'static) -> Self {
+        Self(Box::new(takeover))
+    }
 }
 
 struct Connection {
@@ -122,11 +139,18 @@ impl Connection {
             })
             .await?
         };
-        let response = match response {
+        let mut response = match response {
             Ok(response) => Response::from(response),
             Err(error) => Response::from(error),
         };
+        let takeover = response.extensions_mut().remove::<Takeover>();
+        if takeover.is_some() {
+            self.rest.leave();
+        }
         self.send(response).await?;
+        if let Some(takeover) = takeover {
+            return Err(End::TakenOver(takeover));
+        }
         self.read_out().await
     }
 }

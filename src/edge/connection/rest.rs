@@ -74,6 +74,11 @@ impl Rest {
         pieces
     }
 
+    /// What follows is left for who takes the connection over.
+    pub fn leave(&mut self) {
+        self.upload = None;
+    }
+
     pub fn lose(&mut self, error: PayloadError) {
         self.state = RestState::Lost;
         if let Some(upload) = &self.upload {

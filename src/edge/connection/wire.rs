@@ -35,6 +35,11 @@ impl Wire {
         }
     }
 
+    /// What has been read and not used goes with the stream.
+    pub fn into_parts(self) -> (TcpStream, BytesMut) {
+        (self.stream, self.incoming)
+    }
+
     /// Reads what is there, `room` bytes or a little more; 0 at the end of what the client sends.
     pub fn poll_fill(&mut self, context: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
         self.incoming.reserve(room);

@@ -5,6 +5,8 @@
 //! process; its supervisor then frees the address, and queued events learn it by their dropped
 //! reply.
 
+mod sockets;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -172,11 +174,12 @@ impl ActorProcess {
                 (self.run_request(request, reply, state, deadline).await, None)
             }
             Task::Alarm => self.run_alarm(reply, state, deadline).await,
+            Task::Socket(task) => (self.run_socket(task, reply, state, deadline).await, None),
         };
         count(self.0.counters.of(kind), outcome);
         self.0.scope.tell(&state.shared.address, || {
             let head = noted.unwrap_or(EventHead::unnoted(kind));
-            let status = reply.status().filter(|_| kind != Kind::Alarm);
+            let status = reply.status().filter(|_| matches!(kind, Kind::Request | Kind::Call));
             let took = started.elapsed();
             Happening::Event(EventEnded { head, outcome, status, took, attempt })
         });

@@ -18,7 +18,6 @@ use tokio::time::{Instant, sleep_until};
 use super::mailbox::{ActorMessage, Mailbox, Shared};
 use crate::address::{Address, Class};
 use crate::event::{Reason, Refusal};
-use crate::limits::ADMISSION_WAIT;
 use crate::metrics::Metrics;
 
 const SHARDS: usize = 64;
@@ -138,9 +137,9 @@ impl Residents {
         }
     }
 
-    /// Takes a seat, waiting up to 250 ms for an idle actor to give up its own. Evicts at most one
-    /// actor, however often it is woken.
-    pub async fn reserve(self: &Arc<Self>) -> Result<Seat, Refusal> {
+    /// Takes a seat, waiting up to `patience` for an idle actor to give up its own. Evicts at most
+    /// one actor, however often it is woken.
+    pub async fn reserve(self: &Arc<Self>, patience: Duration) -> Result<Seat, Refusal> {
         if self.stopping.load(Ordering::SeqCst) {
             return Err(Refusal::not_run(Reason::Stopping));
         }
@@ -148,7 +147,7 @@ impl Residents {
             return Ok(self.seat(permit));
         }
         let since = Instant::now();
-        let waited = self.wait_for_seat(since + ADMISSION_WAIT).await;
+        let waited = self.wait_for_seat(since + patience).await;
         self.metrics.admission_wait_seconds.observe(since.elapsed().as_secs_f64());
         waited
     }

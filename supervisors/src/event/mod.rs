@@ -5,6 +5,7 @@
 //! data; nothing here speaks HTTP.
 
 mod refusal;
+mod socket;
 
 use std::fmt;
 use std::pin::Pin;
@@ -16,6 +17,10 @@ use futures_core::Stream;
 use thiserror::Error;
 
 pub use refusal::{REASONS, Ran, Reason, ReasonRow, Refusal};
+pub use socket::{
+    AttachmentError, CloseError, Closing, Message, OpenRequest, SendError, SocketEvent, SocketId,
+    SocketTask, Utf8,
+};
 
 use crate::address::Address;
 
@@ -146,6 +151,8 @@ pub enum Task {
     Request(Request),
     /// Its alarm is due. Whether that is so is for the actor's own database to say.
     Alarm,
+    /// Something happened to one of its WebSockets.
+    Socket(SocketTask),
 }
 
 impl Task {
@@ -156,6 +163,20 @@ impl Task {
                 Kind::Call
             }
             Task::Alarm => Kind::Alarm,
+            Task::Socket(task) => match task.event {
+                SocketEvent::Open(_) => Kind::SocketOpen,
+                SocketEvent::Message(_) => Kind::SocketMessage,
+                SocketEvent::Close(_) => Kind::SocketClose,
+            },
+        }
+    }
+
+    /// Whose access rules it has to meet; an alarm always reaches its actor.
+    pub fn caller(&self) -> Option<&Caller> {
+        match self {
+            Task::Request(request) => Some(&request.caller),
+            Task::Alarm => None,
+            Task::Socket(task) => Some(&task.caller),
         }
     }
 
@@ -171,16 +192,29 @@ pub enum Kind {
     Request,
     Call,
     Alarm,
+    SocketOpen,
+    SocketMessage,
+    SocketClose,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 3] = [Kind::Request, Kind::Call, Kind::Alarm];
+    pub const ALL: [Kind; 6] = [
+        Kind::Request,
+        Kind::Call,
+        Kind::Alarm,
+        Kind::SocketOpen,
+        Kind::SocketMessage,
+        Kind::SocketClose,
+    ];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Kind::Request => "request",
             Kind::Call => "call",
             Kind::Alarm => "alarm",
+            Kind::SocketOpen => "socket-open",
+            Kind::SocketMessage => "socket-message",
+            Kind::SocketClose => "socket-close",
         }
     }
 }

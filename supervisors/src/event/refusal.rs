@@ -33,12 +33,14 @@ impl Ran {
 pub enum Reason {
     BadRequest,
     Forbidden,
+    SocketRefused,
     NotFound,
     NoSuchActor,
     BodyTooLarge,
     QueueFull,
     NoCapacity,
     FrontBusy,
+    TooManySockets,
     Stopping,
     Unavailable,
     Quarantined,
@@ -68,7 +70,7 @@ pub struct ReasonRow {
 }
 
 /// One row a reason, in the order of `Reason`.
-pub const REASONS: [ReasonRow; 20] = [
+pub const REASONS: [ReasonRow; 22] = [
     ReasonRow {
         reason: Reason::BadRequest,
         word: "bad-request",
@@ -87,6 +89,16 @@ pub const REASONS: [ReasonRow; 20] = [
         event: "not-run",
         when: "the class is served with `--access CLASS=internal`",
         remedy: "call it from an actor, or serve it with another access mode",
+    },
+    ReasonRow {
+        reason: Reason::SocketRefused,
+        word: "socket-refused",
+        status: 403,
+        sentence: "the actor refused the WebSocket",
+        event: "ran",
+        when: "`on-websocket-open` returned an error. A client at the actor's own path gets it as \
+               close code 1008 instead, with the actor's text as the reason",
+        remedy: "ask as the actor wants to be asked",
     },
     ReasonRow {
         reason: Reason::NotFound,
@@ -144,6 +156,16 @@ pub const REASONS: [ReasonRow; 20] = [
         event: "not-run",
         when: "`--max-front-requests` requests are with the front already",
         remedy: "retry; raise `--max-front-requests`",
+    },
+    ReasonRow {
+        reason: Reason::TooManySockets,
+        word: "too-many-sockets",
+        status: 503,
+        sentence: "this actor or this node has as many WebSockets as it may",
+        event: "not-run",
+        when: "the actor has 1,000 WebSockets or the node 50,000, those counted whose \
+               `on-websocket-close` is still to run",
+        remedy: "retry later; spread the clients over more actors or nodes",
     },
     ReasonRow {
         reason: Reason::Stopping,
@@ -367,6 +389,7 @@ mod tests {
                 row.reason,
                 Reason::NoCapacity
                     | Reason::FrontBusy
+                    | Reason::TooManySockets
                     | Reason::Stopping
                     | Reason::Unavailable
                     | Reason::Quarantined

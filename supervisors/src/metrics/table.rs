@@ -52,10 +52,11 @@ pub const ROWS: &[Row] = &[
     counter(
         "wasmkeep_events_total",
         &["class", "kind", "outcome"],
-        "events of each kind (`request`, `call`, `alarm`) taken off a queue. `answered`: the \
+        "events of each kind (`request`, `call`, `alarm`, `socket-open`, `socket-message`, \
+         `socket-close`) taken off a queue. `answered`: the \
          handler ended well, whatever status it chose. `failed`: the server answered in its place, \
-         or cut the answer; of an alarm, that it is tried again. `skipped`: the sender had left, or \
-         no alarm was due, so nothing ran",
+         or cut the answer; of an alarm, that it is tried again. `skipped`: the sender had left, no \
+         alarm was due, or the socket was closed, so nothing ran",
     ),
     seconds(
         "wasmkeep_event_seconds",
@@ -164,6 +165,29 @@ pub const ROWS: &[Row] = &[
         "requests of actors that are open now, from sending to the end of the answer's body; at \
          most 256",
     ),
+    gauge(
+        "wasmkeep_sockets",
+        "WebSockets of this node, those included that are being opened and those whose close event \
+         is still to run; at most 50,000",
+    ),
+    counter(
+        "wasmkeep_socket_messages_sent_total",
+        &[],
+        "messages that actors queued for clients; those that came from clients are events of the \
+         kind `socket-message`",
+    ),
+    counter(
+        "wasmkeep_socket_backpressure_total",
+        &[],
+        "messages dropped for a client that did not keep up",
+    ),
+    counter(
+        "wasmkeep_socket_closes_total",
+        &["by"],
+        "accepted WebSockets that ended, by who ended them: `client` (it sent a close), `actor`, \
+         `server` (a broken rule, no capacity, a delete, a stop), `lost` (the connection broke, or \
+         its client was silent)",
+    ),
     counter("wasmkeep_guest_log_lines_total", &[], "lines that guests wrote to the log"),
     counter(
         "wasmkeep_guest_log_lines_dropped_total",
@@ -179,7 +203,8 @@ pub const ROWS: &[Row] = &[
     counter(
         "wasmkeep_process_exits_total",
         &["process", "cause"],
-        "supervised processes that ended abnormally: `actor`, `class-supervisor` or `timer`, \
+        "supervised processes that ended abnormally: `actor`, `class-supervisor`, `timer` or \
+         `sockets`, \
          `failed`. Each is a fault of the server",
     ),
 ];

@@ -10,7 +10,10 @@ use tokio::time::Instant;
 
 use super::database::{RowSet, SqlError, SqlValue};
 use crate::address::Address;
-use crate::event::{Header, ReplyTo, Request};
+use crate::event::{
+    AttachmentError, CloseError, Header, Message, ReplyTo, Request, SendError, SocketEvent,
+    SocketId,
+};
 use crate::time::Timestamp;
 
 pub type GuestFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, GuestFault>> + Send + 'a>>;
@@ -44,6 +47,10 @@ pub enum GuestCall<'a> {
         reply: &'a mut ReplyTo,
     },
     Alarm,
+    Socket {
+        socket: SocketId,
+        event: SocketEvent,
+    },
 }
 
 /// What an actor sends to another one.
@@ -169,4 +176,17 @@ pub trait EventScope: GuestScope {
 
     /// Which attempt of `on-alarm` runs, counted from 1; 0 in any other handler.
     fn alarm_attempt(&self) -> u32;
+
+    /// The actor's accepted, open sockets, the oldest first.
+    fn connections(&self) -> Vec<SocketId>;
+
+    /// Queues a message for one client.
+    fn send(&self, socket: SocketId, message: Message) -> Result<(), SendError>;
+
+    fn close_socket(&self, socket: SocketId, code: u16, reason: String) -> Result<(), CloseError>;
+
+    /// What is kept with a socket, until its close event has ended.
+    fn attachment(&self, socket: SocketId) -> Option<Vec<u8>>;
+
+    fn set_attachment(&self, socket: SocketId, bytes: Vec<u8>) -> Result<(), AttachmentError>;
 }

@@ -15,6 +15,9 @@
 //! | `refuse`, `trap`, `spend` | fails, for each kind of `GuestFault` |
 //! | `panic` | panics, as a fault of the host would |
 //!
+//! Events of sockets have scripts too: an open its path, a message its text. There `send TEXT` sends
+//! to all, `keep TEXT` sets the attachment, `close REASON` closes with 4000.
+//!
 //! A script that has not answered by its end answers then.
 
 use std::collections::HashMap;
@@ -27,7 +30,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::address::Address;
 use crate::event::{
-    Body, Caller, Event, Reply, ReplyFrom, ReplyTo, Request, RequestHead, Task, Ticket,
+    Body, Caller, Event, Message, Reply, ReplyFrom, ReplyTo, Request, RequestHead, SocketEvent,
+    SocketId, Task, Ticket,
 };
 use crate::ports::{
     CallRequest, EventScope, Guest, GuestCall, GuestFault, GuestFuture, Instance, RowSet, SqlError,
@@ -191,6 +195,9 @@ impl Instance for ScriptedInstance {
             let (script, reply) = match call {
                 GuestCall::Init => ("init".to_owned(), None),
                 GuestCall::Alarm => ("alarm".to_owned(), None),
+                GuestCall::Socket { socket, event } => {
+                    return self.socket(socket, event, deadline).await;
+                }
                 GuestCall::Request { request, reply } => {
                     (request.head.path.replace('+', " "), Some(reply))
                 }
@@ -233,6 +240,51 @@ impl Instance for ScriptedInstance {
 }
 
 impl ScriptedInstance {
+    /// The script of an open is its path, that of a message its text; a close runs none.
+    async fn socket(
+        &self,
+        socket: SocketId,
+        event: SocketEvent,
+        deadline: Instant,
+    ) -> Result<(), GuestFault> {
+        let (name, script) = match event {
+            SocketEvent::Open(request) => ("open", request.path.replace('+', " ")),
+            SocketEvent::Message(message) => {
+                ("message", String::from_utf8_lossy(message.bytes()).into_owned())
+            }
+            SocketEvent::Close(closing) => {
+                let kept = self.scope.attachment(socket).unwrap_or_default();
+                let kept = String::from_utf8_lossy(&kept).into_owned();
+                ("close", format!("{} {} {kept}", closing.code, closing.reason))
+            }
+        };
+        let told = format!("{name} {script}");
+        let _running = Running::start(&self.stage, self.scope.address(), &told, self.number);
+        let mut result = String::new();
+        if name == "close" {
+            return Ok(());
+        }
+        for step in script.trim_start_matches('/').split(';') {
+            let (word, text) = step.split_once(' ').unwrap_or((step, ""));
+            match word {
+                "send" => {
+                    // Handed over anew each time, as a component does.
+                    for socket in self.scope.connections() {
+                        let _ = self.scope.send(socket, Message::Text(text.to_owned().into()));
+                    }
+                }
+                "keep" => {
+                    let _ = self.scope.set_attachment(socket, text.into());
+                }
+                "close" => {
+                    let _ = self.scope.close_socket(socket, 4000, text.into());
+                }
+                _ => self.step(step, deadline, &mut result).await?,
+            }
+        }
+        Ok(())
+    }
+
     async fn call(&self, text: &str) -> String {
         let (target, path) = text.split_once(' ').unwrap_or((text, "/"));
         let request = CallRequest {

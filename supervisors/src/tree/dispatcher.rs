@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -15,7 +16,10 @@ use crate::actor::inspection::Inspection;
 use crate::actor::queue::{NotAdmitted, Permit};
 use crate::actor::{Mailbox, Residents};
 use crate::address::{Address, Class};
-use crate::event::{Caller, Event, Reason, Refusal, Reply, ReplyFrom, Request, Task, Ticket};
+use crate::event::{
+    Caller, Event, Kind, Reason, Refusal, Reply, ReplyFrom, SocketEvent, SocketTask, Task, Ticket,
+};
+use crate::limits::ADMISSION_WAIT;
 use crate::metrics::Metrics;
 use crate::ports::{Clock, Databases, Deliver};
 use crate::tap::{EventHead, Happening, Outcome, Record, Tap};
@@ -34,6 +38,8 @@ pub struct Dispatcher {
     pub metrics: Arc<Metrics>,
     pub tap: Arc<Tap>,
     pub clock: Arc<dyn Clock>,
+    /// How long a socket's message waits for room.
+    pub wall_budget: Duration,
 }
 
 impl Deliver for Dispatcher {
@@ -90,6 +96,13 @@ impl Dispatcher {
         let place_of: Admit = match &task {
             Task::Request(_) => Mailbox::admit,
             Task::Alarm => Mailbox::admit_job,
+            // Sockets are counted, so their ends are; nothing could tell their actor later.
+            Task::Socket(SocketTask { event: SocketEvent::Close(_), .. }) => Mailbox::admit_job,
+            Task::Socket(_) => Mailbox::admit,
+        };
+        let patience = match task.kind() {
+            Kind::SocketMessage => self.wall_budget,
+            _ => ADMISSION_WAIT,
         };
         self.check_access(&task, &address)?;
         for _ in 0..ATTEMPTS {
@@ -102,7 +115,7 @@ impl Dispatcher {
                         continue;
                     }
                 },
-                None => self.wake(&address, place_of).await?,
+                None => self.wake(&address, place_of, patience).await?,
             };
             if self.residents.is_stopping() {
                 return Err(Refusal::not_run(Reason::Stopping));
@@ -130,7 +143,7 @@ impl Dispatcher {
                         continue;
                     }
                 },
-                None => self.wake(address, Mailbox::admit_job).await?,
+                None => self.wake(address, Mailbox::admit_job, ADMISSION_WAIT).await?,
             };
             if self.residents.is_stopping() {
                 return Err(Refusal::not_run(Reason::Stopping));
@@ -146,9 +159,7 @@ impl Dispatcher {
     /// Refuses what may not reach or create its actor, before a process is started for it. The
     /// actor's own process asks once more.
     fn check_access(&self, task: &Task, address: &Address) -> Result<(), Refusal> {
-        let Task::Request(Request { caller: caller @ Caller::Outside, .. }) = task else {
-            return Ok(());
-        };
+        let Some(caller @ Caller::Outside) = task.caller() else { return Ok(()) };
         let Some(access) = self.access.get(&address.class) else { return Err(no_class(address)) };
         access.admit(caller, &address.name, || {
             self.residents.find(address).is_some()
@@ -158,15 +169,16 @@ impl Dispatcher {
         })
     }
 
-    /// Makes an actor resident, with a place in its queue.
+    /// Makes an actor resident, with a place in its queue; waits so long for room.
     pub(super) async fn wake(
         &self,
         address: &Address,
         admit: Admit,
+        patience: Duration,
     ) -> Result<(Mailbox, Permit), Refusal> {
         let supervisor = self.directory.get(&address.class).ok_or_else(|| no_class(address))?;
         let unavailable = || Refusal::not_run(Reason::Unavailable);
-        let mut seat = self.residents.reserve().await?;
+        let mut seat = self.residents.reserve(patience).await?;
         for _ in 0..ATTEMPTS {
             let (reply, answer) = oneshot::channel();
             let start = StartActor { address: address.clone(), admit, seat, reply };

@@ -29,11 +29,12 @@ use crate::actor::{InspectError, Inspected, QueueLength, Residents, Served, Stan
 use crate::address::{Address, Class, Tenant};
 use crate::alarm::{Bell, TimerParts};
 use crate::call::CallPorts;
-use crate::event::{Event, Refusal, Reply, ReplyFrom};
+use crate::event::{Caller, Event, OpenRequest, Reason, Refusal, Reply, ReplyFrom};
 use crate::front::{Front, FrontConfig, FrontSpec};
-use crate::limits::ALARMS_AT_ONCE;
+use crate::limits::{ALARMS_AT_ONCE, SOCKET_CLOSES_AT_ONCE, SOCKET_STOP_WAIT};
 use crate::metrics::Metrics;
 use crate::ports::{Clock, Database, Databases, Deliver, Guest};
+use crate::socket::{Line, Opened, Sockets, SocketsParts};
 use crate::tap::{Listener, Tap};
 use crate::values::Values;
 use directory::Directory;
@@ -73,6 +74,7 @@ pub struct Tree {
     dispatcher: Arc<Dispatcher>,
     residents: Arc<Residents>,
     bell: Arc<Bell>,
+    sockets: Arc<Sockets>,
     given_up: watch::Receiver<bool>,
 }
 
@@ -99,6 +101,7 @@ impl Tree {
             metrics: Arc::clone(&metrics),
             tap: Arc::clone(&tap),
             clock: Arc::clone(&ports.clock),
+            wall_budget: config.wall_budget,
         });
         let deliver: Arc<dyn Deliver> = Arc::clone(&dispatcher) as _;
         let timer = TimerParts {
@@ -111,6 +114,12 @@ impl Tree {
             most: config.instances_max.div_ceil(2).max(1),
             metrics: Arc::clone(&metrics),
         };
+        let sockets = Sockets::new(
+            Arc::clone(&deliver),
+            Arc::clone(&ports.clock),
+            Arc::clone(&metrics),
+            config.wall_budget,
+        );
         let calls = Arc::new(CallPorts {
             deliver,
             clock: Arc::clone(&ports.clock),
@@ -126,6 +135,8 @@ impl Tree {
                 values: Arc::new(spec.values),
                 metrics: Arc::clone(&metrics),
                 tap: Arc::clone(&tap),
+                sockets: Arc::clone(&sockets),
+                sockets_end_with_actor: spec.access != Access::Open,
                 wall_budget: config.wall_budget,
             };
             let runtime = ClassRuntime {
@@ -145,12 +156,17 @@ impl Tree {
             directory,
             classes: classes.clone(),
             timer: Arc::new(timer),
+            sockets: Arc::new(SocketsParts {
+                sockets: Arc::clone(&sockets),
+                at_once: SOCKET_CLOSES_AT_ONCE.min(config.instances_max.div_ceil(4)),
+                handed: Arc::default(),
+            }),
             residents: Arc::clone(&residents),
             metrics: Arc::clone(&metrics),
             given_up: given_up_sender,
         };
         let (root, _joined) = RootSupervisor::spawn(None, supervisor, ()).await?;
-        Ok(Self { root, classes, calls, dispatcher, residents, bell, given_up })
+        Ok(Self { root, classes, calls, dispatcher, residents, bell, sockets, given_up })
     }
 
     /// A front before this tree's actors. Its requests run on the current runtime.
@@ -162,6 +178,28 @@ impl Tree {
     /// the event is then not run, unless it has started or its body is still arriving.
     pub async fn deliver(&self, event: Event, reply: ReplyFrom) -> Result<Reply, Refusal> {
         self.dispatcher.deliver(event, reply).await
+    }
+
+    /// Asks an actor whether it takes a WebSocket; an error when it was not asked, or failed. Like
+    /// `deliver`: who stops polling leaves.
+    pub async fn open_socket(
+        &self,
+        address: &Address,
+        request: OpenRequest,
+        caller: Caller,
+    ) -> Result<Opened, Refusal> {
+        let opened = Line::open(&self.sockets, address, request, caller).await;
+        if let Err(refusal) = &opened
+            && refusal.reason == Reason::TooManySockets
+        {
+            self.dispatcher.metrics.refused(refusal.reason);
+        }
+        opened
+    }
+
+    #[cfg(test)]
+    pub(crate) fn sockets(&self) -> &Sockets {
+        &self.sockets
     }
 
     /// Has an operator read an actor's database, between two of its events. Makes the actor
@@ -219,7 +257,7 @@ impl Tree {
     }
 
     /// Stops admitting events, lets queued ones run for `grace`, refuses the rest, and closes
-    /// every database. Events still running at the end of a second grace are cut off.
+    /// every database and every socket. Events still running at the end of a second grace are cut off.
     pub async fn stop(&self, grace: Duration) {
         for mailbox in self.residents.stop() {
             let _ = mailbox.process.send_message(ActorMessage::Close);
@@ -233,6 +271,8 @@ impl Tree {
                 }
             }
         }
+        // Last: what queued events sent still leaves.
+        self.sockets.stop(SOCKET_STOP_WAIT).await;
         let _ = self.root.stop_and_wait(None, Some(grace)).await;
     }
 

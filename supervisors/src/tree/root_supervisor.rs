@@ -1,4 +1,5 @@
-//! Keeps the node's permanent processes, one class supervisor a class and the timer, and gives up
+//! Keeps the node's permanent processes, one class supervisor a class, the timer and
+//! the one that looks after sockets, and gives up
 //! when they fail too often: then the node stops.
 
 use std::collections::{HashMap, VecDeque};
@@ -17,11 +18,13 @@ use crate::address::Class;
 use crate::alarm::{TimerParts, TimerProcess};
 use crate::limits::RESTART_WINDOW;
 use crate::metrics::Metrics;
+use crate::socket::{SocketsParts, SocketsProcess};
 
 pub struct RootSupervisor {
     pub directory: Arc<Directory>,
     pub classes: HashMap<Class, Arc<ClassRuntime>>,
     pub timer: Arc<TimerParts>,
+    pub sockets: Arc<SocketsParts>,
     pub residents: Arc<Residents>,
     pub metrics: Arc<Metrics>,
     /// Becomes true when the node cannot go on.
@@ -35,6 +38,7 @@ pub struct StartChild(ChildName);
 enum ChildName {
     Class(Class),
     Timer,
+    Sockets,
 }
 
 impl ChildName {
@@ -43,6 +47,7 @@ impl ChildName {
         match self {
             ChildName::Class(_) => "class-supervisor",
             ChildName::Timer => "timer",
+            ChildName::Sockets => "sockets",
         }
     }
 }
@@ -68,6 +73,7 @@ impl Process for RootSupervisor {
             self.start_child(&myself, ChildName::Class(class.clone()), &mut state).await?;
         }
         self.start_child(&myself, ChildName::Timer, &mut state).await?;
+        self.start_child(&myself, ChildName::Sockets, &mut state).await?;
         Ok(state)
     }
 
@@ -139,6 +145,12 @@ impl RootSupervisor {
                 let process = TimerProcess(Arc::clone(&self.timer));
                 let (timer, _joined) = TimerProcess::spawn_linked(None, process, (), root).await?;
                 timer.get_id()
+            }
+            ChildName::Sockets => {
+                let process = SocketsProcess(Arc::clone(&self.sockets));
+                let (sockets, _joined) =
+                    SocketsProcess::spawn_linked(None, process, (), root).await?;
+                sockets.get_id()
             }
         };
         state.children.insert(id, name);

@@ -296,8 +296,12 @@ async fn an_actor_is_hibernated_after_the_idle_timeout_and_wakes_on_its_database
 #[tokio::test(start_paused = true)]
 async fn an_actor_whose_first_event_never_came_is_hibernated_too() {
     let node = Node::start().await;
-    let (mailbox, place) =
-        node.tree.dispatcher.wake(&address("a/x"), crate::actor::Mailbox::admit).await.unwrap();
+    let (mailbox, place) = node
+        .tree
+        .dispatcher
+        .wake(&address("a/x"), crate::actor::Mailbox::admit, ADMISSION_WAIT)
+        .await
+        .unwrap();
     // Who was promised a place finds the actor still there.
     sleep(IDLE_TIMEOUT + MS).await;
     assert!(mailbox.shared.gate.is_open());
@@ -310,8 +314,12 @@ async fn an_actor_whose_first_event_never_came_is_hibernated_too() {
 #[tokio::test(start_paused = true)]
 async fn an_actor_is_not_evicted_before_the_event_it_was_started_for() {
     let node = Node::holding(1).await;
-    let (mailbox, place) =
-        node.tree.dispatcher.wake(&address("a/x"), crate::actor::Mailbox::admit).await.unwrap();
+    let (mailbox, place) = node
+        .tree
+        .dispatcher
+        .wake(&address("a/x"), crate::actor::Mailbox::admit, ADMISSION_WAIT)
+        .await
+        .unwrap();
     assert_eq!(node.ask("a/y", "/").await, no(Reason::NoCapacity));
     assert!(mailbox.shared.gate.is_open());
     drop(place);
@@ -425,7 +433,7 @@ async fn a_waiter_inherits_the_seat_it_made_free_and_makes_no_second_one_free() 
     let node = Node::holding(3).await;
     let busy = [node.busy("a/x").await, node.busy("a/y").await, node.busy("a/z").await];
     // First in line, and takes no step of its own any more.
-    let mut first = Box::pin(node.tree.residents.reserve());
+    let mut first = Box::pin(node.tree.residents.reserve(ADMISSION_WAIT));
     std::future::poll_fn(|context| {
         assert!(first.as_mut().poll(context).is_pending());
         std::task::Poll::Ready(())

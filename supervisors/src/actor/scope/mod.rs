@@ -3,6 +3,7 @@
 
 mod alarms;
 mod inspect;
+mod sockets;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +17,9 @@ pub use alarms::Attempt;
 use crate::address::Address;
 use crate::alarm::Bell;
 use crate::call::{CallPorts, Outgoing, reserve};
-use crate::event::{CallChain, Caller, Reason, Refusal};
+use crate::event::{
+    AttachmentError, CallChain, Caller, CloseError, Message, Reason, Refusal, SendError, SocketId,
+};
 use crate::guest_log::{LogRate, as_line, log_line};
 use crate::limits::LOG_LINES_PER_SECOND;
 use crate::metrics::Metrics;
@@ -24,6 +27,7 @@ use crate::ports::{
     CallError, CallRequest, CallResponse, Clock, Database, Databases, EventScope, GuestScope, Meta,
     OpenError, RowSet, ScopeFuture, SqlError, SqlValue, StorageFault,
 };
+use crate::socket::Sockets;
 use crate::tap::{Happening, Record, Tap};
 use crate::time::Timestamp;
 use crate::values::Values;
@@ -57,6 +61,8 @@ struct State {
     /// Whether an alarm is pending, once that is known.
     has_alarm: Option<bool>,
     log: LogRate,
+    /// The message sent last in this event: the next is often the same one, to another client.
+    sent: Option<Message>,
 }
 
 impl State {
@@ -82,6 +88,9 @@ pub struct ScopePorts {
     pub values: Arc<Values>,
     pub metrics: Arc<Metrics>,
     pub tap: Arc<Tap>,
+    pub sockets: Arc<Sockets>,
+    /// A delete takes the actor's sockets along.
+    pub sockets_end_with_actor: bool,
     pub wall_budget: Duration,
 }
 
@@ -133,6 +142,7 @@ impl ActorScope {
             indexed: None,
             has_alarm: None,
             log: LogRate::new(LOG_LINES_PER_SECOND, now),
+            sent: None,
         };
         Arc::new(Self { address, ports, state: Mutex::new(state) })
     }
@@ -153,6 +163,7 @@ impl ActorScope {
     /// Rolls back what is open, carries out a delete the event asked for, and settles the alarm.
     pub fn end_event(&self, attempt: Option<Attempt>) -> EndOfEvent {
         let mut state = self.lock();
+        state.sent = None;
         match state.log.take_dropped() {
             0 => {}
             lines => self.tell(&self.address, || Happening::LogDropped { lines }),
@@ -164,12 +175,16 @@ impl ActorScope {
             state.given_up = true;
         }
         match state.delete {
-            Delete::Done => return EndOfEvent::Deleted,
+            Delete::Done => {
+                self.end_sockets();
+                return EndOfEvent::Deleted;
+            }
             Delete::AtTheEnd | Delete::Failed => {
                 if let Err(fault) = self.delete_now(&mut state, "self") {
                     tracing::error!(actor = %self.address, error = %fault, "delete failed");
                     return EndOfEvent::GivenUp;
                 }
+                self.end_sockets();
                 return EndOfEvent::Deleted;
             }
             Delete::NotAsked => {}
@@ -452,6 +467,27 @@ impl EventScope for ActorScope {
 
     fn alarm_attempt(&self) -> u32 {
         self.lock().attempt
+    }
+
+    fn connections(&self) -> Vec<SocketId> {
+        self.sockets.open_of(&self.address)
+    }
+
+    fn send(&self, socket: SocketId, message: Message) -> Result<(), SendError> {
+        self.send_to(socket, message)
+    }
+
+    fn close_socket(&self, socket: SocketId, code: u16, reason: String) -> Result<(), CloseError> {
+        let socket = self.socket(socket).ok_or(CloseError::Closed)?;
+        socket.close_checked(code, reason)
+    }
+
+    fn attachment(&self, socket: SocketId) -> Option<Vec<u8>> {
+        Some(self.socket(socket)?.attachment())
+    }
+
+    fn set_attachment(&self, socket: SocketId, bytes: Vec<u8>) -> Result<(), AttachmentError> {
+        self.socket(socket).ok_or(AttachmentError::Closed)?.set_attachment(bytes)
     }
 }
 

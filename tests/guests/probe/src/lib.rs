@@ -165,8 +165,12 @@ impl Actor for Probe {
         steps::alarm_script()
     }
 
-    /// `?refuse=TEXT` refuses, `?name=TEXT` becomes the attachment.
+    /// `?refuse=TEXT` refuses, `?trap=` traps, `?name=TEXT` becomes the
+    /// attachment.
     fn socket_open(&mut self, socket: Socket, request: OpenRequest) -> Result<()> {
+        if request.query("trap").is_some() {
+            work::trap();
+        }
         if let Some(reason) = request.query("refuse") {
             return Err(Error::status(403, reason));
         }

@@ -1,0 +1,78 @@
+//! WebSockets at an actor's path: the handshake, and who talks afterwards.
+//!
+//! The actor is asked before the client sees the 101. actix-http's codec frames; the loop is ours,
+//! so that an idle socket holds no buffer and what waits for a client is counted in one place
+//! ([ADR 0011](../../../docs/adr/0011-websockets.md)).
+
+mod frames;
+mod talk;
+
+use actix_http::ws::{HandshakeError, handshake};
+use actix_web::http::header::{SEC_WEBSOCKET_VERSION, UPGRADE};
+use actix_web::http::{Method, StatusCode};
+use actix_web::{HttpRequest, HttpResponse};
+use wasmkeep_supervisors::address::Address;
+use wasmkeep_supervisors::event::{Caller, Closing, OpenRequest, Reason, Refusal};
+use wasmkeep_supervisors::socket::{Opened, rules};
+
+use super::connection::Takeover;
+use super::respond;
+use super::server::EdgeState;
+
+/// Whether a request asks for a WebSocket. One that names it and does not ask for it is an
+/// ordinary request, as HTTP has it.
+pub fn is_asked_for(request: &HttpRequest) -> bool {
+    let names_it = request.headers().get_all(UPGRADE).any(|upgrade| {
+        let mut protocols = upgrade.as_bytes().split(|byte| *byte == b',');
+        protocols.any(|protocol| protocol.trim_ascii().eq_ignore_ascii_case(b"websocket"))
+    });
+    request.method() == Method::GET && names_it && request.head().upgrade()
+}
+
+/// Asks the actor, and answers for it.
+pub async fn handle(
+    request: &HttpRequest,
+    address: &Address,
+    asked: OpenRequest,
+    state: &EdgeState,
+) -> HttpResponse {
+    let mut accepted = match handshake(request.head()) {
+        Ok(mut response) => HttpResponse::from(response.finish().map_into_boxed_body()),
+        Err(error) => return no_handshake(error, state),
+    };
+    let takeover = match state.tree.open_socket(address, asked, Caller::Outside).await {
+        Ok(Opened::Accepted(line)) => Takeover::new(|stream, incoming| {
+            actix_web::rt::spawn(talk::talk(stream, incoming, line));
+        }),
+        Ok(Opened::Refused(refusal)) => {
+            let closing = Closing::new(rules::REFUSED, rules::shortened(refusal.sentence()));
+            Takeover::new(|stream, _| {
+                actix_web::rt::spawn(talk::refuse(stream, closing));
+            })
+        }
+        Err(refusal) => return respond::refusal(&refusal),
+    };
+    accepted.extensions_mut().insert(takeover);
+    accepted
+}
+
+fn no_handshake(error: HandshakeError, state: &EdgeState) -> HttpResponse {
+    state.metrics.refused(Reason::BadRequest);
+    let no_version =
+        matches!(error, HandshakeError::UnsupportedVersion | HandshakeError::NoVersionHeader);
+    let refusal = Refusal::not_run(Reason::BadRequest).with_detail(match error {
+        _ if no_version => "this server speaks version 13 of the WebSocket protocol".to_owned(),
+        HandshakeError::BadWebsocketKey => {
+            "Sec-WebSocket-Key is missing or is not the base64 of 16 bytes".to_owned()
+        }
+        error => error.to_string(),
+    });
+    if !no_version {
+        return respond::refusal(&refusal);
+    }
+    let mut response = respond::refusal_as(StatusCode::UPGRADE_REQUIRED, &refusal);
+    let headers = response.headers_mut();
+    headers.insert(SEC_WEBSOCKET_VERSION, 13.into());
+    headers.insert(UPGRADE, actix_web::http::header::HeaderValue::from_static("websocket"));
+    response
+}
