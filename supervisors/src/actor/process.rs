@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::inspection::QueuedInspection;
 use super::mailbox::{ActorMessage, QueuedEvent, Shared};
+use super::queue::{Permit, Running};
 use super::residents::{Residence, Residents};
 use super::scope::{ActorScope, Attempt, EndOfEvent, ScopePorts};
 use crate::access::Access;
@@ -127,8 +128,7 @@ impl ActorProcess {
     async fn take(&self, event: QueuedEvent, state: &mut State) {
         let QueuedEvent { permit, task, mut reply, ticket } = event;
         // Dropped before the reply: whoever learns of a panic finds the gate closed.
-        let mut closes = ClosesUnlessDone { shared: Arc::clone(&state.shared), done: false };
-        let running = permit.start();
+        let turn = Turn::begin(permit, state);
         if !ticket.start() {
             self.0.counters.of(task.kind()).skipped.inc();
             self.did_not_run(&task, Outcome::Skipped, state);
@@ -138,27 +138,24 @@ impl ActorProcess {
         } else {
             self.run(task, &mut reply, state).await;
         }
-        closes.done = true;
-        state.last_event = Instant::now();
-        drop(running);
-        if state.shared.gate.waiting() == 0 {
-            self.0.residents.is_idle();
-        }
+        self.end_turn(turn, state);
     }
 
     /// Lets an operator read the database, for at most an event's wall.
     fn inspect(&self, queued: QueuedInspection, state: &mut State) {
-        let mut closes = ClosesUnlessDone { shared: Arc::clone(&state.shared), done: false };
-        let running = queued.permit.start();
+        let turn = Turn::begin(queued.permit, state);
         if !self.0.residents.grace_is_over() {
             let deadline = Instant::now() + self.0.scope.wall_budget;
             state.scope.begin_event(&Caller::Outside, deadline);
             state.scope.inspect(queued.inspection);
             self.end_event(state, None);
         }
-        closes.done = true;
+        self.end_turn(turn, state);
+    }
+
+    fn end_turn(&self, turn: Turn, state: &mut State) {
         state.last_event = Instant::now();
-        drop(running);
+        turn.end();
         if state.shared.gate.waiting() == 0 {
             self.0.residents.is_idle();
         }
@@ -284,12 +281,23 @@ impl ActorProcess {
         state: &mut State,
         deadline: Instant,
     ) -> Result<(), Refusal> {
-        if !state.initialised {
-            self.admit(&request.caller, state)?;
-            self.initialise(state, deadline).await?;
-        }
+        self.ready(&request.caller, state, deadline).await?;
         let call = GuestCall::Request { request, reply };
         self.call(state, call, deadline).await.map_err(|fault| refusal(&fault))
+    }
+
+    /// Makes the actor ready for an event of `caller`, which may be the one that creates it.
+    async fn ready(
+        &self,
+        caller: &Caller,
+        state: &mut State,
+        deadline: Instant,
+    ) -> Result<(), Refusal> {
+        if state.initialised {
+            return Ok(());
+        }
+        self.admit(caller, state)?;
+        self.initialise(state, deadline).await
     }
 
     /// Refuses what may not create this actor. Asked again here, where nobody else can delete it
@@ -374,15 +382,27 @@ impl ActorProcess {
     }
 }
 
-/// Closes the gate when an event is left in the middle: the process panicked or was killed.
-struct ClosesUnlessDone {
+/// What was taken off the queue, while it runs. Left in the middle, because the process panicked or
+/// was killed, it closes the gate.
+struct Turn {
     shared: Arc<Shared>,
-    done: bool,
+    /// Gone once the turn has ended as it should.
+    running: Option<Running>,
 }
 
-impl Drop for ClosesUnlessDone {
+impl Turn {
+    fn begin(permit: Permit, state: &State) -> Self {
+        Self { shared: Arc::clone(&state.shared), running: Some(permit.start()) }
+    }
+
+    fn end(mut self) {
+        self.running = None;
+    }
+}
+
+impl Drop for Turn {
     fn drop(&mut self) {
-        if !self.done {
+        if self.running.is_some() {
             self.shared.gate.close();
         }
     }

@@ -49,9 +49,7 @@ impl FrontScope {
             waiting: Some(Arc::clone(&self.shared.waiting) as _),
         }
     }
-}
 
-impl FrontScope {
     fn log_line(&self, line: &str, is_error: bool) {
         let shared = &self.shared;
         let mut rate = shared.log_rate.lock().unwrap_or_else(PoisonError::into_inner);

@@ -58,10 +58,7 @@ impl ActorProcess {
         state: &mut State,
         deadline: Instant,
     ) -> Result<(), Refusal> {
-        if !state.initialised {
-            self.admit(&task.caller, state)?;
-            self.initialise(state, deadline).await?;
-        }
+        self.ready(&task.caller, state, deadline).await?;
         let SocketTask { socket, event, .. } = task;
         let opens = matches!(event, SocketEvent::Open(_));
         let ended = self.call(state, GuestCall::Socket { socket, event }, deadline).await;

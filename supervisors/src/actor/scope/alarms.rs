@@ -24,28 +24,32 @@ impl ActorScope {
         state.alarm_changed = true;
         // Who asks has read an entry that may be wrong: it is written anew.
         state.indexed = None;
-        let Some(database) = self.existing(&mut state)? else { return Ok(None) };
-        Ok(rules::attempt_due(read(database, Meta::Alarm)?, self.clock.now()))
+        Ok(self.due(&mut state)?.map(|(_, number)| number))
     }
 
     /// As `due_attempt`, and that attempt begins: until the event ends, alarm calls concern the
     /// alarm after this one.
     pub fn begin_alarm(&self) -> Result<Option<u32>, StorageFault> {
-        let Some(number) = self.due_attempt()? else { return Ok(None) };
         let mut state = self.lock();
-        let Some(database) = self.existing(&mut state)? else { return Ok(None) };
-        let pending = read(database, Meta::Alarm)?;
-        if read(database, Meta::NextAlarm)?.is_some() {
+        let Some((alarm, number)) = self.due(&mut state)? else { return Ok(None) };
+        if let Some(database) = self.existing(&mut state)?
+            && read(database, Meta::NextAlarm)?.is_some()
+        {
             // Of an attempt that a crash cut off: this one takes its place.
             database.set_meta(Meta::NextAlarm, None)?;
         }
         state.firing = true;
         state.attempt = number;
-        if let Some(alarm) = pending {
-            let late = self.clock.now().since(alarm.due);
-            self.metrics.alarm_lateness_seconds.observe(late.as_secs_f64());
-        }
+        let late = self.clock.now().since(alarm.due);
+        self.metrics.alarm_lateness_seconds.observe(late.as_secs_f64());
         Ok(Some(number))
+    }
+
+    /// The alarm that is due now, and which attempt of it.
+    fn due(&self, state: &mut State) -> Result<Option<(Alarm, u32)>, StorageFault> {
+        let Some(database) = self.existing(state)? else { return Ok(None) };
+        let pending = read(database, Meta::Alarm)?;
+        Ok(pending.zip(rules::attempt_due(pending, self.clock.now())))
     }
 
     /// Writes what is pending once `on-alarm` has ended.

@@ -251,7 +251,7 @@ impl ActorScope {
     /// The component whose `on-init` succeeded last for this actor.
     pub fn initialised_by(&self) -> Result<Option<String>, Refusal> {
         let mut state = self.lock();
-        if state.database.is_none() && !self.databases.has_file(&self.address) {
+        if !self.exists_now(&state) {
             return self.databases.fileless_init(&self.address).map_err(|f| self.unusable(&f));
         }
         let database = self.open(&mut state).map_err(|error| match &error {
@@ -268,7 +268,7 @@ impl ActorScope {
     /// Remembers that `on-init` of `component` succeeded; of an actor it deleted nothing may stay.
     pub fn set_initialised_by(&self, component: &str) -> Result<(), StorageFault> {
         let mut state = self.lock();
-        if matches!(state.delete, Delete::Done | Delete::Failed) {
+        if state.is_deleted() {
             return Ok(());
         }
         match &mut state.database {
