@@ -20,8 +20,8 @@ use crate::limits::{
     CALL_BODY_BYTES_MAX, CALL_HEAD_BYTES_MAX, CALL_RESERVE, CALL_RESERVE_WALL, CALLS_AT_ONCE,
 };
 use crate::metrics::Metrics;
-use crate::ports::{CallError, CallRequest, CallResponse, Clock, Deliver};
-use crate::tap::{CallEnded, Happening, Record, Tap};
+use crate::ports::{CallError, CallRequest, CallResponse, Deliver};
+use crate::tap::{CallEnded, Happening, Tap};
 
 /// How long before its caller's wall a call gives up, so that the caller can still answer.
 pub fn reserve(wall: Duration) -> Duration {
@@ -31,7 +31,6 @@ pub fn reserve(wall: Duration) -> Duration {
 /// What every call uses of the node.
 pub struct CallPorts {
     pub deliver: Arc<dyn Deliver>,
-    pub clock: Arc<dyn Clock>,
     pub metrics: Arc<Metrics>,
     pub tap: Arc<Tap>,
 }
@@ -108,14 +107,9 @@ impl Outgoing {
         let answer = self.answer(target, request, room).await;
         let (outcome, took) = (outcome(&answer), started.elapsed());
         self.ports.metrics.called(outcome, took);
-        self.ports.tap.tell(|| {
+        self.ports.tap.tell(&self.from, || {
             let status = answer.as_ref().ok().map(|response| response.status);
-            let call = CallEnded::new(target, outcome, status, took);
-            Record {
-                at: self.ports.clock.now(),
-                address: self.from.clone(),
-                what: Happening::CallOut(call),
-            }
+            Happening::CallOut(CallEnded::new(target, outcome, status, took))
         });
         answer
     }

@@ -24,9 +24,9 @@ pub mod guest_log;
 
 pub mod metrics;
 
-pub mod tap;
-
 pub mod ports;
+
+pub mod tap;
 
 pub mod call;
 

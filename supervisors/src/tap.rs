@@ -14,6 +14,7 @@ use crate::address::Address;
 use crate::event::{Caller, Kind, Reason, Request, SocketEvent, SocketTask, Task};
 use crate::limits::TAIL_RECORDS_MAX;
 use crate::metrics::Metrics;
+use crate::ports::Clock;
 use crate::time::Timestamp;
 
 /// Something that happened to an actor, or to the front.
@@ -168,24 +169,26 @@ fn cut(text: &str, bytes_max: usize) -> String {
 pub struct Tap {
     listeners: AtomicUsize,
     records: broadcast::Sender<Arc<Record>>,
+    clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
 }
 
 impl Tap {
-    pub fn new(metrics: Arc<Metrics>) -> Arc<Self> {
+    pub fn new(clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Arc<Self> {
         let (records, _) = broadcast::channel(TAIL_RECORDS_MAX);
-        Arc::new(Self { listeners: AtomicUsize::new(0), records, metrics })
+        Arc::new(Self { listeners: AtomicUsize::new(0), records, clock, metrics })
     }
 
     pub fn is_open(&self) -> bool {
         self.listeners.load(Ordering::Relaxed) > 0
     }
 
-    /// Tells who listens; makes nothing when nobody does.
-    pub fn tell(&self, record: impl FnOnce() -> Record) {
+    /// Tells who listens what happened to an actor; makes nothing when nobody does.
+    pub fn tell(&self, address: &Address, what: impl FnOnce() -> Happening) {
         if self.is_open() {
+            let record = Record { at: self.clock.now(), address: address.clone(), what: what() };
             // An error says that the last listener has just left.
-            let _ = self.records.send(Arc::new(record()));
+            let _ = self.records.send(Arc::new(record));
         }
     }
 
@@ -246,42 +249,62 @@ impl Drop for Listener {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU64;
+
     use super::*;
     use crate::address::{ActorName, Class, Tenant};
 
-    fn record(at: u64) -> Record {
-        let address = Address {
+    /// The time that a test set last.
+    #[derive(Default)]
+    struct SetClock(AtomicU64);
+
+    impl Clock for SetClock {
+        fn now(&self) -> Timestamp {
+            Timestamp(self.0.load(Ordering::Relaxed))
+        }
+    }
+
+    /// A tap, and how to tell it of a wake at a time.
+    fn tap() -> (Arc<Tap>, impl Fn(u64)) {
+        let clock = Arc::new(SetClock::default());
+        let metrics = Arc::new(Metrics::new().expect("a registry of its own"));
+        let tap = Tap::new(Arc::clone(&clock) as _, metrics);
+        let told = Arc::clone(&tap);
+        let tell_at = move |at| {
+            clock.0.store(at, Ordering::Relaxed);
+            told.tell(&address(), || Happening::Woke);
+        };
+        (tap, tell_at)
+    }
+
+    fn address() -> Address {
+        Address {
             tenant: Tenant::default_tenant(),
             class: Class::parse("a").expect("a legal class"),
             name: ActorName::parse("x").expect("a legal name"),
-        };
-        Record { at: Timestamp(at), address, what: Happening::Woke }
-    }
-
-    fn tap() -> Arc<Tap> {
-        Tap::new(Arc::new(Metrics::new().expect("a registry of its own")))
+        }
     }
 
     #[test]
     fn a_record_is_made_only_while_somebody_listens() {
-        let tap = tap();
-        tap.tell(|| unreachable!("nobody listens"));
+        let (tap, tell_at) = tap();
+        tap.tell(&address(), || unreachable!("nobody listens"));
         let mut listener = tap.listen();
-        tap.tell(|| record(1));
+        tell_at(1);
         assert!(matches!(listener.try_next(), Some(Heard::Record(record)) if record.at.0 == 1));
         assert!(listener.try_next().is_none());
         assert_eq!(tap.metrics.tail_listeners.get(), 1);
         drop(listener);
         assert_eq!(tap.metrics.tail_listeners.get(), 0);
-        tap.tell(|| unreachable!("nobody listens any more"));
+        tap.tell(&address(), || unreachable!("nobody listens any more"));
     }
 
     #[test]
     fn a_slow_listener_is_told_what_it_lost_where_it_is_missing() {
-        let tap = tap();
+        let (tap, tell_at) = tap();
         let mut listener = tap.listen();
         let most = TAIL_RECORDS_MAX as u64;
-        (0..most + 7).for_each(|at| tap.tell(|| record(at)));
+        (0..most + 7).for_each(tell_at);
         assert!(matches!(listener.try_next(), Some(Heard::Gap(7))));
         for at in 7..most + 7 {
             assert!(matches!(listener.try_next(), Some(Heard::Record(r)) if r.at.0 == at));

@@ -66,7 +66,7 @@ impl Process for ActorProcess {
     ) -> Result<State, ActorProcessingErr> {
         let Arguments { shared, residence } = arguments;
         self.0.metrics.wakes.inc();
-        self.0.scope.tell(&shared.address, || Happening::Woke);
+        self.0.scope.tap.tell(&shared.address, || Happening::Woke);
         let scope = ActorScope::new(shared.address.clone(), Arc::clone(&self.0.scope));
         let mut state = State {
             shared,
@@ -174,7 +174,7 @@ impl ActorProcess {
             Task::Socket(task) => (self.run_socket(task, reply, state, deadline).await, None),
         };
         count(self.0.counters.of(kind), outcome);
-        self.0.scope.tell(&state.shared.address, || {
+        self.0.scope.tap.tell(&state.shared.address, || {
             let head = noted.unwrap_or(EventHead::unnoted(kind));
             let status = reply.status().filter(|_| matches!(kind, Kind::Request | Kind::Call));
             let took = started.elapsed();
@@ -189,6 +189,7 @@ impl ActorProcess {
     fn did_not_run(&self, task: &Task, outcome: Outcome, state: &State) {
         self.0
             .scope
+            .tap
             .tell(&state.shared.address, || Happening::did_not_run(EventHead::of(task), outcome));
     }
 
@@ -371,7 +372,7 @@ impl ActorProcess {
         }
         state.residence = None;
         self.0.metrics.hibernations.with_label_values(&[cause]).inc();
-        self.0.scope.tell(&state.shared.address, || Happening::Hibernated { cause });
+        self.0.scope.tap.tell(&state.shared.address, || Happening::Hibernated { cause });
         myself.stop(None);
     }
 

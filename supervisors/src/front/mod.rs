@@ -33,7 +33,7 @@ use crate::guest_log::LogRate;
 use crate::limits::FRONT_LOG_LINES_PER_SECOND;
 use crate::metrics::Metrics;
 use crate::ports::{FrontGuest, GuestFault, GuestScope};
-use crate::tap::{EventEnded, EventHead, Happening, Outcome, Record};
+use crate::tap::{EventEnded, EventHead, Happening, Outcome};
 use crate::values::Values;
 
 /// How often a stop looks whether the last request has ended.
@@ -82,11 +82,7 @@ impl Shared {
     }
 
     fn tell(&self, what: impl FnOnce() -> Happening) {
-        self.calls.tap.tell(|| Record {
-            at: self.calls.clock.now(),
-            address: self.address.clone(),
-            what: what(),
-        });
+        self.calls.tap.tell(&self.address, what);
     }
 }
 

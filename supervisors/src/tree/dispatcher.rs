@@ -21,8 +21,8 @@ use crate::event::{
 };
 use crate::limits::ADMISSION_WAIT;
 use crate::metrics::Metrics;
-use crate::ports::{Clock, Databases, Deliver};
-use crate::tap::{EventHead, Happening, Outcome, Record, Tap};
+use crate::ports::{Databases, Deliver};
+use crate::tap::{EventHead, Happening, Outcome, Tap};
 
 /// How often an event may meet an actor that has just left memory before it is refused.
 const ATTEMPTS: usize = 8;
@@ -37,7 +37,6 @@ pub struct Dispatcher {
     pub databases: Arc<dyn Databases>,
     pub metrics: Arc<Metrics>,
     pub tap: Arc<Tap>,
-    pub clock: Arc<dyn Clock>,
     /// How long a socket's message waits for room.
     pub wall_budget: Duration,
 }
@@ -73,7 +72,8 @@ impl Dispatcher {
         let noted = self.tap.is_open().then(|| (event.address.clone(), EventHead::of(&event.task)));
         let enqueued = self.enqueue(event).await;
         if let (Err(refusal), Some((address, head))) = (&enqueued, noted) {
-            self.tell_refused(address, head, refusal.reason);
+            let outcome = Outcome::Refused(refusal.reason);
+            self.tap.tell(&address, || Happening::did_not_run(head, outcome));
         }
         enqueued?;
         match reply.await {
@@ -81,14 +81,6 @@ impl Dispatcher {
             Err(_) if ticket.has_started() => Err(Refusal::ran(Reason::HostFault)),
             Err(_) => Err(Refusal::not_run(Reason::Unavailable)),
         }
-    }
-
-    fn tell_refused(&self, address: Address, head: EventHead, reason: Reason) {
-        self.tap.tell(|| Record {
-            at: self.clock.now(),
-            address,
-            what: Happening::did_not_run(head, Outcome::Refused(reason)),
-        });
     }
 
     async fn enqueue(&self, event: Event) -> Result<(), Refusal> {

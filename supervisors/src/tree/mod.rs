@@ -89,7 +89,7 @@ impl Tree {
         let residents = Residents::new(config.instances_max, Arc::clone(&metrics));
         let directory = Arc::new(Directory::default());
         let bell = Arc::new(Bell::default());
-        let tap = Tap::new(Arc::clone(&metrics));
+        let tap = Tap::new(Arc::clone(&ports.clock), Arc::clone(&metrics));
         let dispatcher = Arc::new(Dispatcher {
             access: classes
                 .iter()
@@ -100,7 +100,6 @@ impl Tree {
             databases: Arc::clone(&ports.databases),
             metrics: Arc::clone(&metrics),
             tap: Arc::clone(&tap),
-            clock: Arc::clone(&ports.clock),
             wall_budget: config.wall_budget,
         });
         let deliver: Arc<dyn Deliver> = Arc::clone(&dispatcher) as _;
@@ -120,12 +119,8 @@ impl Tree {
             Arc::clone(&metrics),
             config.wall_budget,
         );
-        let calls = Arc::new(CallPorts {
-            deliver,
-            clock: Arc::clone(&ports.clock),
-            metrics: Arc::clone(&metrics),
-            tap: Arc::clone(&tap),
-        });
+        let calls =
+            Arc::new(CallPorts { deliver, metrics: Arc::clone(&metrics), tap: Arc::clone(&tap) });
         let class_runtime = |(class, spec): (Class, ClassSpec)| {
             let scope = ScopePorts {
                 databases: Arc::clone(&ports.databases),

@@ -28,7 +28,7 @@ use crate::ports::{
     OpenError, RowSet, ScopeFuture, SqlError, SqlValue, StorageFault,
 };
 use crate::socket::Sockets;
-use crate::tap::{Happening, Record, Tap};
+use crate::tap::{Happening, Tap};
 use crate::time::Timestamp;
 use crate::values::Values;
 
@@ -92,13 +92,6 @@ pub struct ScopePorts {
     /// A delete takes the actor's sockets along.
     pub sockets_end_with_actor: bool,
     pub wall_budget: Duration,
-}
-
-impl ScopePorts {
-    /// Tells who follows this node what happened to an actor.
-    pub fn tell(&self, address: &Address, what: impl FnOnce() -> Happening) {
-        self.tap.tell(|| Record { at: self.clock.now(), address: address.clone(), what: what() });
-    }
 }
 
 /// The `EventScope` of one resident actor.
@@ -166,7 +159,7 @@ impl ActorScope {
         state.sent = None;
         match state.log.take_dropped() {
             0 => {}
-            lines => self.tell(&self.address, || Happening::LogDropped { lines }),
+            lines => self.tap.tell(&self.address, || Happening::LogDropped { lines }),
         }
         if !state.given_up
             && let Some(Err(fault)) = state.database.as_mut().map(|database| database.end_event())
@@ -396,7 +389,7 @@ impl ActorScope {
         }
         self.metrics.guest_log_lines.inc();
         let line = as_line(line);
-        self.tell(&self.address, || Happening::Log { is_error, line: line.to_string() });
+        self.tap.tell(&self.address, || Happening::Log { is_error, line: line.to_string() });
         log_line(&self.address, &line, is_error);
     }
 
