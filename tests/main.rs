@@ -11,6 +11,7 @@ mod deletes;
 mod durability;
 mod env;
 mod events;
+mod examples;
 mod framing;
 mod front;
 mod fuzz;

@@ -2,6 +2,8 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::{fmt, io};
 
+use serde::de::DeserializeOwned;
+
 use crate::body::BodyError;
 use crate::storage::SqlError;
 
@@ -44,6 +46,17 @@ struct Failure {
     message: Cow<'static, str>,
     /// What the log reads.
     source: Option<Box<dyn StdError>>,
+}
+
+/// Reads what a client sent. What does not fit: an error that answers 400 and says why.
+pub(crate) fn json_of_client<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let how = match error.classify() {
+            serde_json::error::Category::Data => "does not fit",
+            _ => "is not JSON",
+        };
+        Error::bad_request(format!("{what} {how}: {error}"))
+    })
 }
 
 impl Error {

@@ -27,7 +27,11 @@
 use crate::actors::{Address, CallError};
 use crate::{Error, Request, Response, target};
 
-const CALLER: &str = "x-wasmkeep-caller";
+pub(crate) const CALLER: &str = "x-wasmkeep-caller";
+const UPGRADE: &str = "x-wasmkeep-upgrade";
+const HANDOFF_CLASS: &str = "x-wasmkeep-handoff-class";
+const HANDOFF_NAME: &str = "x-wasmkeep-handoff-name";
+const HANDOFF_PATH: &str = "x-wasmkeep-handoff-path";
 /// What stands in the place of a class in the front's address. No class is called so.
 const FRONT_CLASS: &str = "_front";
 
@@ -94,7 +98,7 @@ pub fn caller(request: &Request) -> Caller {
     request.header(CALLER).map_or(Caller::Outside, caller_of)
 }
 
-fn caller_of(text: &str) -> Caller {
+pub(crate) fn caller_of(text: &str) -> Caller {
     let mut parts = text.splitn(3, '/').map(str::to_owned);
     let (Some(tenant), Some(class), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
         return Caller::Outside;
@@ -123,6 +127,44 @@ fn scheme_of(forwarded: Option<&str>) -> &'static str {
         Some(first) if first.trim().eq_ignore_ascii_case("https") => "https",
         _ => "http",
     }
+}
+
+/// Whether the client asks for a WebSocket: such a request may be answered with [`hand_off`]. The
+/// host says it, and nobody else can.
+pub fn wants_websocket(request: &Request) -> bool {
+    request.header(UPGRADE) == Some("websocket")
+}
+
+/// Hands the client's WebSocket over to the actor `class/name`, an `internal` one too: it gets
+/// [`socket_open`](crate::Actor::socket_open) with this path and query, and every event of the
+/// socket comes from inside. When it refuses, the client gets 403 with its reason. This instance
+/// ends with the answer.
+///
+/// What the actor shall know, such as who signed in, goes into the path: a client that comes
+/// through the front cannot write it. The path is percent-encoded and starts with `/`.
+///
+/// A client that asked for no WebSocket gets what this is otherwise: 426.
+///
+/// ```no_run
+/// use wasmkeep_sdk::{Error, Request, Response, Result, front};
+///
+/// fn handle(request: Request) -> Result<Response> {
+///     match request.segments() {
+///         ["chat"] if front::wants_websocket(&request) => {
+///             let user = signed_in(&request).ok_or_else(|| Error::status(401, "sign in first"))?;
+///             Ok(front::hand_off("room", "lobby", &format!("/?user={user}")))
+///         }
+///         _ => Ok(Response::not_found()),
+///     }
+/// }
+/// # fn signed_in(_: &Request) -> Option<u64> { None }
+/// ```
+pub fn hand_off(class: &str, name: &str, path: &str) -> Response {
+    Response::text("this is for WebSockets\n")
+        .status(426)
+        .header(HANDOFF_CLASS, class)
+        .header(HANDOFF_NAME, target::percent_encode(name))
+        .header(HANDOFF_PATH, path)
 }
 
 /// The answer when an actor could not be asked: 503 with `Retry-After: 1` for
@@ -164,6 +206,16 @@ mod tests {
         for (forwarded, scheme) in rows {
             assert_eq!(scheme_of(forwarded), scheme, "{forwarded:?}");
         }
+    }
+
+    #[test]
+    fn a_hand_off_names_the_actor_in_three_headers() {
+        let response = hand_off("room", "café/1", "/?user=7");
+        let header = |name| response.headers().get(name);
+        assert_eq!(header("x-wasmkeep-handoff-class"), Some("room"));
+        assert_eq!(header("x-wasmkeep-handoff-name"), Some("caf%C3%A9%2F1"));
+        assert_eq!(header("x-wasmkeep-handoff-path"), Some("/?user=7"));
+        assert_eq!(response.status_code(), 426, "what a client gets that asked for no WebSocket");
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub use body::{Body, BodyWriter};
 pub use error::{Error, Result};
 pub use headers::Headers;
 pub use method::Method;
-pub use request::Request;
+pub use request::{Form, Request};
 pub use response::Response;
 /// A JSON value written as JSON, from [`serde_json`]: `Response::json(&json!({ "n": 1 }))`.
 pub use serde_json::json;

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::bindings::wasi::http::types as wasi;
 use crate::body::Body;
+use crate::error::json_of_client;
 use crate::{Error, Headers, Method, Result, target};
 
 /// An HTTP request, from a client or from another actor.
@@ -171,6 +172,11 @@ impl<'a> Request<'a> {
         self.headers().get(name)
     }
 
+    /// A cookie the browser sent, as it stands there: nothing is decoded.
+    pub fn cookie(&self, name: &str) -> Option<&'a str> {
+        cookie_in(self.headers().get_all("cookie"), name)
+    }
+
     /// Every header.
     pub fn headers(&self) -> &'a Headers {
         self.head.headers()
@@ -209,7 +215,28 @@ impl<'a> Request<'a> {
     /// }
     /// ```
     pub fn json<T: DeserializeOwned>(&mut self) -> Result<T> {
-        parse_json(&self.bytes()?)
+        json_of_client("the request body", &self.bytes()?)
+    }
+
+    /// The fields of an HTML form that a browser posted, in order.
+    ///
+    /// ```no_run
+    /// # use wasmkeep_sdk::{Request, Response, Result};
+    /// fn sign_in(mut request: Request) -> Result<Response> {
+    ///     let form = request.form()?;
+    ///     let name = form.get("name").unwrap_or_default();
+    /// #   let _ = name;
+    ///     Ok(Response::redirect("/"))
+    /// }
+    /// ```
+    pub fn form(&mut self) -> Result<Form> {
+        let of_type = self.header("content-type").unwrap_or_default();
+        let of_type = of_type.split(';').next().unwrap_or_default().trim();
+        if !of_type.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+            let wanted = "the body is to be a form: content-type application/x-www-form-urlencoded";
+            return Err(Error::status(415, wanted));
+        }
+        Ok(Form(target::pairs(&self.text()?)))
     }
 
     /// The body, to read piece by piece.
@@ -236,14 +263,30 @@ impl<'a> Request<'a> {
     }
 }
 
-fn parse_json<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
-    serde_json::from_slice(body).map_err(|error| {
-        let what = match error.classify() {
-            serde_json::error::Category::Data => "does not fit",
-            _ => "is not JSON",
-        };
-        Error::bad_request(format!("the request body {what}: {error}"))
+fn cookie_in<'a>(mut headers: impl Iterator<Item = &'a [u8]>, name: &str) -> Option<&'a str> {
+    headers.find_map(|header| {
+        let mut pairs = std::str::from_utf8(header).ok()?.split(';');
+        pairs.find_map(|pair| {
+            let (have, value) = pair.trim().split_once('=')?;
+            (have == name).then_some(value)
+        })
     })
+}
+
+/// The fields of an HTML form: see [`Request::form`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Form(Vec<(String, String)>);
+
+impl Form {
+    /// The first value of a field.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.pairs().find_map(|(have, value)| (have == name).then_some(value))
+    }
+
+    /// Every field with its value, in order.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
 }
 
 impl fmt::Debug for Request<'_> {
@@ -282,6 +325,17 @@ mod tests {
         assert_eq!(routed(Method::Post, "/items"), "none");
         let other = Method::Other("PURGE".to_owned());
         assert_eq!(routed(other, "/items/7/x"), "other PURGE");
+    }
+
+    #[test]
+    fn a_cookie_is_found_among_others() {
+        let headers: [&[u8]; 3] = [b"a=1; session=x=y ;b", b"\xff=1", b"last=%20"];
+        let cookie = |name| cookie_in(headers.into_iter(), name);
+        assert_eq!(cookie("a"), Some("1"));
+        assert_eq!(cookie("session"), Some("x=y"));
+        assert_eq!(cookie("last"), Some("%20"));
+        assert_eq!(cookie("b"), None);
+        assert_eq!(cookie("SESSION"), None);
     }
 
     #[test]

@@ -14,9 +14,12 @@ pub(crate) fn segments(path: &str) -> Vec<Cow<'_, str>> {
 
 /// The decoded names and values of the query, in order.
 pub(crate) fn query_pairs(target: &str) -> Vec<(String, String)> {
-    let query = target.split_once('?').map_or("", |(_, query)| query);
-    query
-        .split('&')
+    pairs(target.split_once('?').map_or("", |(_, query)| query))
+}
+
+/// The decoded names and values of a query or of a form, in order.
+pub(crate) fn pairs(text: &str) -> Vec<(String, String)> {
+    text.split('&')
         .filter(|pair| !pair.is_empty())
         .map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -57,6 +60,20 @@ pub(crate) fn percent_decode(text: &str) -> Cow<'_, str> {
         Ok(text) => text,
         Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
     })
+}
+
+/// Unreserved characters as they are, every other byte as `%XX`: one segment of a path, or one value
+/// of a query.
+pub(crate) fn percent_encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
 }
 
 fn is_escape(high: u8, low: u8) -> bool {
@@ -116,6 +133,15 @@ mod tests {
         assert_eq!(percent_decode("%zz%4"), "%zz%4");
         assert_eq!(percent_decode("%%41"), "%A");
         assert_eq!(percent_decode("%+1"), "%+1");
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded_to_the_same() {
+        assert_eq!(percent_encode("a-z_0.~"), "a-z_0.~");
+        assert_eq!(percent_encode("café/ &%"), "caf%C3%A9%2F%20%26%25");
+        for text in ["", "a b", "%41", "日本/?#", "\r\n"] {
+            assert_eq!(percent_decode(&percent_encode(text)), text);
+        }
     }
 
     #[test]

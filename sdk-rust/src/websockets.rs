@@ -25,8 +25,13 @@
 //! }
 //! ```
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::bindings::wasmkeep::actor::websockets as host;
-use crate::{Headers, target};
+use crate::error::json_of_client;
+use crate::front::Caller;
+use crate::{Headers, Result, front, target};
 
 /// One WebSocket of this actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +46,38 @@ pub enum Message {
     Text(String),
     /// A binary message.
     Binary(Vec<u8>),
+}
+
+impl Message {
+    /// A value written as JSON: a text message.
+    ///
+    /// ```
+    /// # use wasmkeep_sdk::{json, websockets::Message};
+    /// let message = Message::json(&json!({ "n": 1 })).expect("a map with keys that are strings");
+    /// assert_eq!(message, Message::Text(r#"{"n":1}"#.to_owned()));
+    /// ```
+    pub fn json(value: &(impl Serialize + ?Sized)) -> Result<Self> {
+        Ok(Message::Text(serde_json::to_string(value)?))
+    }
+
+    /// The message read as JSON. What does not fit: an error that says why, for its
+    /// [`message`](crate::Error::message) to be sent back.
+    ///
+    /// ```
+    /// # use wasmkeep_sdk::websockets::Message;
+    /// #[derive(serde::Deserialize)]
+    /// struct Move { x: u32, y: u32 }
+    ///
+    /// let message = Message::Text(r#"{"x":1,"y":2}"#.to_owned());
+    /// assert!(message.parse_json::<Move>().is_ok_and(|at| at.x == 1 && at.y == 2));
+    /// ```
+    pub fn parse_json<T: DeserializeOwned>(&self) -> Result<T> {
+        let bytes = match self {
+            Message::Text(text) => text.as_bytes(),
+            Message::Binary(bytes) => bytes,
+        };
+        json_of_client("the message", bytes)
+    }
 }
 
 /// The actor's accepted, open sockets. One that is being opened is not among them until
@@ -145,6 +182,12 @@ impl OpenRequest {
     /// The first value of a header, if it is there and is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)
+    }
+
+    /// Whether the front handed this socket over, or a client asked at the actor's own path. The
+    /// host says it, and nobody else can.
+    pub fn caller(&self) -> Caller {
+        self.header(front::CALLER).map_or(Caller::Outside, front::caller_of)
     }
 
     /// Every header.

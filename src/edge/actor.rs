@@ -50,7 +50,7 @@ pub async fn handle(
 async fn open_socket(request: &HttpRequest, target: Target, state: &EdgeState) -> HttpResponse {
     let address = Address { tenant: state.tenant.clone(), class: target.class, name: target.name };
     let asked = OpenRequest { path: target.path, headers: client_headers(request) };
-    websocket::handle(request, &address, asked, state).await
+    websocket::at_actor(request, &address, asked, state).await
 }
 
 /// Takes an event off the queue when its client is gone.

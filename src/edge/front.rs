@@ -3,11 +3,11 @@
 use actix_web::http::Method;
 use actix_web::web::Payload;
 use actix_web::{HttpRequest, HttpResponse};
-use wasmkeep_supervisors::event::{Caller, Reason, Refusal, Reply, Request};
+use wasmkeep_supervisors::event::{Body, Caller, Reason, Refusal, Reply, Request};
 use wasmkeep_supervisors::front::Front;
 
 use super::server::EdgeState;
-use super::{actor, body, respond};
+use super::{actor, body, respond, websocket};
 
 pub async fn handle(
     request: HttpRequest,
@@ -16,6 +16,10 @@ pub async fn handle(
     front: &Front,
     awaits_continue: bool,
 ) -> HttpResponse {
+    if websocket::is_asked_for(&request) {
+        let asked = as_guest_request(&request, Body::Empty);
+        return websocket::at_front(&request, asked, front, state).await;
+    }
     let guest_request = match take(&request, payload, awaits_continue).await {
         Ok(request) => request,
         Err(refusal) => {
@@ -23,7 +27,11 @@ pub async fn handle(
             return respond::refusal(&refusal);
         }
     };
-    let answer = front.serve(guest_request).await;
+    answer(front.serve(guest_request).await, &request)
+}
+
+/// A client's answer.
+pub fn answer(answer: Result<Reply, Refusal>, request: &HttpRequest) -> HttpResponse {
     match answer.and_then(with_final_status) {
         Ok(reply) => respond::reply(reply, request.method()),
         Err(refusal) => respond::refusal(&refusal),
@@ -40,8 +48,12 @@ async fn take(
         return Err(Refusal::not_run(Reason::BadRequest).with_detail("this server is no proxy"));
     }
     let body = body::take(request, payload, awaits_continue).await?;
+    Ok(as_guest_request(request, body))
+}
+
+fn as_guest_request(request: &HttpRequest, body: Body) -> Request {
     let path = request.uri().path_and_query().map_or("/", |target| target.as_str());
-    Ok(Request { head: actor::head(request, path.to_owned()), body, caller: Caller::Outside })
+    Request { head: actor::head(request, path.to_owned()), body, caller: Caller::Outside }
 }
 
 /// Another answer would have to follow a 1xx.
@@ -57,8 +69,6 @@ fn with_final_status(reply: Reply) -> Result<Reply, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use wasmkeep_supervisors::event::Body;
-
     use super::*;
 
     #[test]

@@ -28,8 +28,6 @@ const FRONT: &str = "front";
 
 #[derive(Debug, Error)]
 pub enum ComponentError {
-    #[error("{path} cannot be read: {cause}")]
-    Unreadable { path: PathBuf, cause: io::Error },
     #[error("{path} is not a WebAssembly component: {cause}")]
     NotAComponent { path: PathBuf, cause: String },
     #[error("{path} does not fit the world wasmkeep:actor/{world}@0.2.0: {cause}")]
@@ -73,13 +71,6 @@ impl Components {
         })
     }
 
-    /// Loads a component file.
-    pub fn load_file(&self, path: &Path) -> Result<Arc<dyn Guest>, ComponentError> {
-        let bytes = fs::read(path)
-            .map_err(|cause| ComponentError::Unreadable { path: path.to_owned(), cause })?;
-        self.load(path, &bytes)
-    }
-
     /// Loads a component; `origin` names it in errors.
     pub fn load(&self, origin: &Path, bytes: &[u8]) -> Result<Arc<dyn Guest>, ComponentError> {
         let (component, hash) = self.component(origin, bytes)?;
@@ -94,16 +85,15 @@ impl Components {
         }))
     }
 
-    /// Loads the front's component file, which has a CPU budget of its own.
+    /// Loads the front's component, which has a CPU budget of its own.
     pub fn load_front(
         &self,
-        path: &Path,
+        origin: &Path,
+        bytes: &[u8],
         cpu_budget: Duration,
     ) -> Result<Arc<dyn FrontGuest>, ComponentError> {
-        let bytes = fs::read(path)
-            .map_err(|cause| ComponentError::Unreadable { path: path.to_owned(), cause })?;
-        let (component, _) = self.component(path, &bytes)?;
-        let wrong = |error| wrong_world(path, FRONT, &error);
+        let (component, _) = self.component(origin, bytes)?;
+        let wrong = |error| wrong_world(origin, FRONT, &error);
         let pre = self.front_linker.instantiate_pre(&component).map_err(wrong)?;
         let pre = FrontPre::new(pre).map_err(wrong)?;
         let outbound = self.outbound.clone();

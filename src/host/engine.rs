@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use wasmtime::{
-    Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig,
+    Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig,
     WasmBacktraceDetails,
 };
 
@@ -21,7 +21,8 @@ const CORE_INSTANCES_PER_COMPONENT: u32 = 16;
 const MEMORIES_PER_COMPONENT: u32 = 2;
 const TABLES_PER_COMPONENT: u32 = 8;
 /// Memory a slot keeps for its next instance instead of giving it back to the kernel.
-const SLOT_RESIDENT_BYTES: usize = 64 * 1024;
+const SLOT_RESIDENT_BYTES: usize = 256 * 1024;
+const TABLE_RESIDENT_BYTES: usize = 16 * 1024;
 const WARM_SLOTS_MAX: u32 = 100;
 /// Slots beyond the residents, for instances on their way out.
 const SPARE_SLOTS: u32 = 64;
@@ -85,6 +86,8 @@ fn wasmtime_config(config: &EngineConfig) -> Config {
         .max_tables_per_component(TABLES_PER_COMPONENT)
         .max_memory_size(config.memory_bytes_max)
         .linear_memory_keep_resident(SLOT_RESIDENT_BYTES)
+        .table_keep_resident(TABLE_RESIDENT_BYTES)
+        .pagemap_scan(Enabled::Auto)
         .max_unused_warm_slots(WARM_SLOTS_MAX);
 
     let mut wasmtime = Config::new();

@@ -5,7 +5,9 @@ mod clock;
 mod limits;
 mod operate;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -35,11 +37,30 @@ use crate::host::{Components, EngineConfig, GuestEngine, Outbound};
 const RUNTIME_WAIT: Duration = Duration::from_secs(1);
 
 /// Where the components of a node come from.
-pub enum Source<'a> {
+pub enum Source {
     /// The files the configuration names.
     Files,
-    /// A component inside this executable.
-    Embedded { class: Class, bytes: &'a [u8] },
+    /// Files inside this executable, by the names the configuration gives them.
+    Embedded(&'static [(&'static str, &'static [u8])]),
+}
+
+impl Source {
+    fn read(&self, path: &Path) -> Result<Cow<'static, [u8]>> {
+        match self {
+            Source::Files => {
+                let bytes = fs::read(path);
+                let bytes = bytes.with_context(|| format!("{} cannot be read", path.display()))?;
+                Ok(Cow::Owned(bytes))
+            }
+            Source::Embedded(files) => {
+                let mut named = files.iter().filter(|(name, _)| path == Path::new(name));
+                let (_, bytes) = named
+                    .next()
+                    .with_context(|| format!("{} is not in this executable", path.display()))?;
+                Ok(Cow::Borrowed(bytes))
+            }
+        }
+    }
 }
 
 /// What a person is told once the node takes traffic.
@@ -49,17 +70,13 @@ pub struct Started<'a> {
 }
 
 /// Runs a node until it is told to stop.
-pub fn run(
-    config: &ServeConfig,
-    source: &Source<'_>,
-    tell: impl FnOnce(&Started<'_>),
-) -> Result<()> {
+pub fn run(config: &ServeConfig, source: &Source, tell: impl FnOnce(&Started<'_>)) -> Result<()> {
     for file in &config.exposed_env_files {
         tracing::warn!(file = %file.display(), "everybody can read this env file: chmod 600");
     }
     let data_dir = Arc::new(DataDir::open(&config.data_dir)?);
     let instances_max = limits::instances(config.instances_max)?;
-    let shares = shares(config, source, instances_max)?;
+    let shares = shares(config, instances_max)?;
     let engine = GuestEngine::start(&EngineConfig {
         instances_max,
         memory_bytes_max: config.memory_bytes_max,
@@ -74,7 +91,7 @@ pub fn run(
         config.memory_bytes_max,
     )?;
     let classes = load(&components, config, source)?;
-    let front = load_front(&components, config)?;
+    let front = load_front(&components, config, source)?;
     let app = App::default_app();
     let databases = Arc::new(LocalDatabases::new(
         Arc::clone(&data_dir),
@@ -153,45 +170,42 @@ fn mend_index(runtime: &Runtime, databases: Arc<LocalDatabases>, tenant: Tenant,
 }
 
 /// How actors and the front share the instances of this node.
-fn shares(config: &ServeConfig, source: &Source<'_>, instances: usize) -> Result<Shares> {
+fn shares(config: &ServeConfig, instances: usize) -> Result<Shares> {
     let Some(front) = &config.front else { return Ok(Shares { residents: instances, slots: 0 }) };
-    let has_actors = !config.actors.is_empty() || matches!(source, Source::Embedded { .. });
-    Ok(share(instances, front.requests_max, has_actors)?)
+    Ok(share(instances, front.requests_max, !config.actors.is_empty())?)
 }
 
-fn load_front(components: &Components, config: &ServeConfig) -> Result<Option<FrontSpec>> {
+fn load_front(
+    components: &Components,
+    config: &ServeConfig,
+    source: &Source,
+) -> Result<Option<FrontSpec>> {
     let Some(front) = &config.front else { return Ok(None) };
-    let guest = components.load_front(&front.file, front.cpu_budget).context("serve the front")?;
+    let load = || -> Result<_> {
+        let bytes = source.read(&front.file)?;
+        Ok(components.load_front(&front.file, &bytes, front.cpu_budget)?)
+    };
+    let guest = load().context("serve the front")?;
     Ok(Some(FrontSpec { guest, values: front.values.clone() }))
 }
 
 fn load(
     components: &Components,
     config: &ServeConfig,
-    source: &Source<'_>,
+    source: &Source,
 ) -> Result<HashMap<Class, ClassSpec>> {
-    let guests = match source {
-        Source::Files => config
-            .actors
-            .iter()
-            .map(|actor| {
-                let guest = components
-                    .load_file(&actor.file)
-                    .with_context(|| format!("serve the class {}", actor.class))?;
-                Ok((actor.class.clone(), guest))
-            })
-            .collect::<Result<Vec<_>>>()?,
-        Source::Embedded { class, bytes } => {
-            let guest = components.load(Path::new("the embedded component"), bytes)?;
-            vec![(class.clone(), guest)]
-        }
-    };
-    let specs = guests.into_iter().map(|(class, guest)| {
-        let access = config.access.get(&class).cloned().unwrap_or_default();
-        let values = config.values.get(&class).cloned().unwrap_or_default();
-        (class, ClassSpec { guest, access, values })
+    let specs = config.actors.iter().map(|actor| {
+        let class = &actor.class;
+        let load = || -> Result<_> {
+            let bytes = source.read(&actor.file)?;
+            Ok(components.load(&actor.file, &bytes)?)
+        };
+        let guest = load().with_context(|| format!("serve the class {class}"))?;
+        let access = config.access.get(class).cloned().unwrap_or_default();
+        let values = config.values.get(class).cloned().unwrap_or_default();
+        Ok((class.clone(), ClassSpec { guest, access, values }))
     });
-    Ok(specs.collect())
+    specs.collect()
 }
 
 fn actors_runtime(workers: usize) -> Result<Runtime> {

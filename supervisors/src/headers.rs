@@ -9,6 +9,14 @@ pub const REASON: &str = "x-wasmkeep-reason";
 pub const EVENT: &str = "x-wasmkeep-event";
 /// Who called: `tenant/class/name`, the name percent-encoded. Absent for a client.
 pub const CALLER: &str = "x-wasmkeep-caller";
+/// Tells the front that its client asks for a WebSocket: `websocket`.
+pub const UPGRADE: &str = "x-wasmkeep-upgrade";
+pub const UPGRADE_WEBSOCKET: &str = "websocket";
+/// In the front's answer to such a request: which actor shall have the socket. The name is
+/// percent-encoded, the path is what the actor sees, with its query.
+pub const HANDOFF_CLASS: &str = "x-wasmkeep-handoff-class";
+pub const HANDOFF_NAME: &str = "x-wasmkeep-handoff-name";
+pub const HANDOFF_PATH: &str = "x-wasmkeep-handoff-path";
 
 /// What the SDKs' key-value and queue clients say to the actors they call.
 const FREE_ON_CALLS: [&[u8]; 4] = [

@@ -1,6 +1,7 @@
-//! The front: which paths reach it, as whom it calls, and what bounds it.
+//! The front: which paths reach it, as whom it calls, what it hands over, and what bounds it.
 
 mod calls;
+mod hand_off;
 mod limits;
 mod settings;
 

@@ -42,6 +42,11 @@ impl Answer {
         String::from_utf8(self.body.clone()).expect("a body of UTF-8")
     }
 
+    /// Whether the body holds this text, whatever the status.
+    pub fn says(&self, text: &str) -> bool {
+        String::from_utf8_lossy(&self.body).contains(text)
+    }
+
     /// The body as JSON; a 200 is required.
     #[track_caller]
     pub fn json(&self) -> Json {

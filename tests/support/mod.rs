@@ -2,6 +2,7 @@
 
 mod alarm;
 mod answer;
+mod browser;
 mod disk;
 mod index;
 mod node;
@@ -12,6 +13,7 @@ mod wait;
 
 pub use alarm::{HOUR_MS, now_ms};
 pub use answer::Answer;
+pub use browser::Browser;
 pub use disk::{Disk, SmallDisk};
 pub use index::open;
 pub use node::{Actor, Node, Setup, component, wasmkeep};

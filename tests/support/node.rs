@@ -50,6 +50,7 @@ pub fn component(file: &str) -> PathBuf {
 #[derive(Clone)]
 pub struct Setup {
     arguments: Vec<OsString>,
+    listen: SocketAddr,
     variables: Vec<(String, String)>,
     descriptors_max: Option<u64>,
     errors_are_fine: bool,
@@ -59,7 +60,8 @@ pub struct Setup {
 impl Setup {
     fn new(command: &str) -> Self {
         Self {
-            arguments: vec![command.into(), "--listen".into(), "127.0.0.1:0".into()],
+            arguments: vec![command.into()],
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             variables: Vec::new(),
             descriptors_max: None,
             errors_are_fine: false,
@@ -77,6 +79,11 @@ impl Setup {
     pub fn flag(mut self, flag: &str, value: impl Into<OsString>) -> Self {
         self.arguments.extend([flag.into(), value.into()]);
         self
+    }
+
+    /// Listens there, and not on a free port.
+    pub fn at(self, listen: SocketAddr) -> Self {
+        Self { listen, ..self }
     }
 
     pub fn argument(mut self, value: impl Into<OsString>) -> Self {
@@ -329,7 +336,13 @@ impl Running {
         let data_dir = data_dir(home);
         lend_compiled_components(&data_dir);
         let mut command = wasmkeep();
-        command.args(&setup.arguments).arg("--data-dir").arg(&data_dir).current_dir(home);
+        command
+            .args(&setup.arguments)
+            .arg("--listen")
+            .arg(setup.listen.to_string())
+            .arg("--data-dir")
+            .arg(&data_dir)
+            .current_dir(home);
         command.envs(setup.variables.iter().map(|(name, value)| (name, value)));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(most) = setup.descriptors_max {

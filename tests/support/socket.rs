@@ -44,10 +44,15 @@ impl WebSocket {
         }
     }
 
-    /// Asks for a WebSocket; the answer when it is another than 101.
+    /// Asks an actor for a WebSocket; the answer when it is another than 101.
     pub fn try_open(address: SocketAddr, path: &str) -> Result<Self, Answer> {
+        Self::try_open_at(address, &format!("/actor/{path}"), "")
+    }
+
+    /// Asks for a WebSocket at a path of the node, with more headers.
+    pub fn try_open_at(address: SocketAddr, path: &str, headers: &str) -> Result<Self, Answer> {
         let mut raw = Raw::connect(address);
-        raw.send(format!("GET /actor/{path} HTTP/1.1\r\n{}\r\n", upgrade()));
+        raw.send(format!("GET {path} HTTP/1.1\r\n{}{headers}\r\n", upgrade()));
         let head = raw.head().expect("an answer");
         if head.status != 101 {
             let body = raw.rest();

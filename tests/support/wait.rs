@@ -3,13 +3,20 @@ use std::time::{Duration, Instant};
 
 /// Waits until `condition` holds. `WASMKEEP_TEST_PATIENCE_SECS` lengthens it on slow machines.
 #[track_caller]
-pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let patience = patience();
+pub fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    assert!(within_patience(condition), "not within {:?}: {what}", patience());
+}
+
+/// Waits until `condition` holds; false when it did not for as long as a test has patience.
+pub fn within_patience(mut condition: impl FnMut() -> bool) -> bool {
     let began = Instant::now();
     while !condition() {
-        assert!(began.elapsed() < patience, "not within {patience:?}: {what}");
+        if began.elapsed() >= patience() {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(10));
     }
+    true
 }
 
 pub fn patience() -> Duration {

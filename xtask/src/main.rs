@@ -1,5 +1,6 @@
 //! Tasks of this repository, one file each. `cargo xtask` prints them.
 
+mod apt;
 mod command;
 mod embed;
 mod fingerprint;

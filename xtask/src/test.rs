@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::usage::UsageError;
-use crate::{command, embed, guests, tidy};
+use crate::{apt, command, embed, guests, tidy};
 
 /// What one call of cargo works on. What shares a call shares the features of its dependencies: with
 /// the SDK beside it, the server would get a wasmtime of its own, unlike that of a bare `cargo run`.
@@ -46,7 +46,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         command::run(command::cargo().args(["fmt", "--all", "--check"])).context(advice)
     });
     steps.run("tidy", tidy::check);
-    steps.run("demo component", embed::check);
+    steps.run("demo components", embed::check);
     let has_guests = !options.fast && steps.run("guests", guests::build);
     steps.run("clippy", || [Part::Server, Part::Rest].into_iter().try_for_each(clippy));
     steps.run("unit tests", || command::run(runner.tests(Part::Server).args(["--lib", "--bins"])));
@@ -101,8 +101,17 @@ fn prepare(options: &Options) -> Result<()> {
     }
     if !options.fast {
         guests::prepare()?;
+        prepare_browser().context("install Chromium and ChromeDriver, for the tests of pages")?;
     }
     Ok(())
+}
+
+fn prepare_browser() -> Result<()> {
+    let is_there = |program| command::succeeds(Command::new(program).arg("--version"));
+    if is_there("chromedriver") && (is_there("chromium") || is_there("google-chrome")) {
+        return Ok(());
+    }
+    apt::install(&["chromium", "chromium-driver"])
 }
 
 fn clippy(part: Part) -> Result<()> {

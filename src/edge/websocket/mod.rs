@@ -1,4 +1,4 @@
-//! WebSockets at an actor's path: the handshake, and who talks afterwards.
+//! WebSockets at an actor's path and through the front: the handshake, and who talks afterwards.
 //!
 //! The actor is asked before the client sees the 101. actix-http's codec frames; the loop is ours,
 //! so that an idle socket holds no buffer and what waits for a client is counted in one place
@@ -11,9 +11,13 @@ use actix_http::ws::{HandshakeError, handshake};
 use actix_web::http::header::{SEC_WEBSOCKET_VERSION, UPGRADE};
 use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, HttpResponse};
+use bytes::BytesMut;
+use tokio::net::TcpStream;
 use wasmkeep_supervisors::address::Address;
-use wasmkeep_supervisors::event::{Caller, Closing, OpenRequest, Reason, Refusal};
-use wasmkeep_supervisors::socket::{Opened, rules};
+use wasmkeep_supervisors::event::{Caller, Closing, OpenRequest, Reason, Refusal, Request};
+use wasmkeep_supervisors::front::Front;
+use wasmkeep_supervisors::front::handoff::Offer;
+use wasmkeep_supervisors::socket::{Line, Opened, rules};
 
 use super::connection::Takeover;
 use super::respond;
@@ -30,30 +34,74 @@ pub fn is_asked_for(request: &HttpRequest) -> bool {
 }
 
 /// Asks the actor, and answers for it.
-pub async fn handle(
+pub async fn at_actor(
     request: &HttpRequest,
     address: &Address,
     asked: OpenRequest,
     state: &EdgeState,
 ) -> HttpResponse {
-    let mut accepted = match handshake(request.head()) {
-        Ok(mut response) => HttpResponse::from(response.finish().map_into_boxed_body()),
-        Err(error) => return no_handshake(error, state),
+    let response = match agreed(request, state) {
+        Ok(response) => response,
+        Err(refused) => return refused,
     };
-    let takeover = match state.tree.open_socket(address, asked, Caller::Outside).await {
-        Ok(Opened::Accepted(line)) => Takeover::new(|stream, incoming| {
-            actix_web::rt::spawn(talk::talk(stream, incoming, line));
-        }),
+    match state.tree.open_socket(address, asked, Caller::Outside).await {
+        Ok(Opened::Accepted(line)) => talking(response, line),
         Ok(Opened::Refused(refusal)) => {
             let closing = Closing::new(rules::REFUSED, rules::shortened(refusal.sentence()));
-            Takeover::new(|stream, _| {
+            taken_over(response, |stream, _| {
                 actix_web::rt::spawn(talk::refuse(stream, closing));
             })
         }
+        Err(refusal) => respond::refusal(&refusal),
+    }
+}
+
+/// Asks the front, and then the actor it names. The client of a front gets a socket or an answer
+/// of HTTP, never a socket that closes at once.
+pub async fn at_front(
+    request: &HttpRequest,
+    asked: Request,
+    front: &Front,
+    state: &EdgeState,
+) -> HttpResponse {
+    let response = match agreed(request, state) {
+        Ok(response) => response,
+        Err(refused) => return refused,
+    };
+    let client_headers = asked.head.headers.clone();
+    let handoff = match front.offer(asked).await {
+        Ok(Offer::HandOff(handoff)) => handoff,
+        Ok(Offer::Answer(reply)) => return super::front::answer(Ok(reply), request),
         Err(refusal) => return respond::refusal(&refusal),
     };
-    accepted.extensions_mut().insert(takeover);
-    accepted
+    let front = front.address();
+    let (address, asked) = handoff.of_client(front, client_headers);
+    match state.tree.open_socket(&address, asked, Caller::Front(front.clone())).await {
+        Ok(Opened::Accepted(line)) => talking(response, line),
+        Ok(Opened::Refused(refusal)) | Err(refusal) => respond::refusal(&refusal),
+    }
+}
+
+/// The 101 for a handshake that is one, else the answer that says what is wrong with it.
+fn agreed(request: &HttpRequest, state: &EdgeState) -> Result<HttpResponse, HttpResponse> {
+    match handshake(request.head()) {
+        Ok(mut response) => Ok(HttpResponse::from(response.finish().map_into_boxed_body())),
+        Err(error) => Err(no_handshake(error, state)),
+    }
+}
+
+fn talking(response: HttpResponse, line: Line) -> HttpResponse {
+    taken_over(response, |stream, incoming| {
+        actix_web::rt::spawn(talk::talk(stream, incoming, line));
+    })
+}
+
+fn taken_over(
+    mut response: HttpResponse,
+    takeover: impl FnOnce(TcpStream, BytesMut) + 'static,
+) -> HttpResponse {
+    response.extensions_mut().insert(Takeover::new(takeover));
+    response
 }
 
 fn no_handshake(error: HandshakeError, state: &EdgeState) -> HttpResponse {

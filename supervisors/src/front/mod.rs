@@ -3,14 +3,17 @@
 //!
 //! Promises: no more than its slots run at once, and one more is refused before it runs; a slot is
 //! free only once its instance is gone; a client that leaves before the end of its answer stops its
-//! instance; calls of the front come from inside and are in no chain. It keeps no state, so no
-//! process stands for it and nothing is queued. What it does not do: hand a WebSocket over.
+//! instance; calls of the front come from inside and are in no chain; a WebSocket it hands over is
+//! opened once its instance is gone. It keeps no state, so no process stands for it and nothing is
+//! queued.
 
+pub mod handoff;
 pub mod rules;
 mod scope;
 #[cfg(test)]
 mod tests;
 
+use std::future::pending;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
@@ -19,10 +22,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_core::Stream;
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, watch};
-use tokio::task::AbortHandle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, oneshot, watch};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+use self::handoff::Offer;
 use self::scope::{FrontCalls, FrontScope};
 use crate::address::{Address, Tenant};
 use crate::call::CallPorts;
@@ -106,8 +110,52 @@ impl Front {
     /// Has the front answer a request, and returns the head of its answer. Who stops polling, or
     /// drops the answer's body before its end, stops the instance.
     pub async fn serve(&self, request: Request) -> Result<Reply, Refusal> {
+        let method = request.head.method.clone();
+        let (reply, instance) = self.answer(request, None).await?;
+        Ok(watched(reply, instance, &method))
+    }
+
+    /// Asks the front about a client that wants a WebSocket. When it hands it over, its instance is
+    /// gone and its slot free.
+    pub async fn offer(&self, mut request: Request) -> Result<Offer, Refusal> {
+        request.head.headers.push(handoff::mark());
+        let method = request.head.method.clone();
+        let (hand_over, handed_over) = oneshot::channel();
+        let (reply, instance) = self.answer(request, Some(handed_over)).await?;
+        match handoff::read(reply) {
+            Ok(Offer::Answer(reply)) => Ok(Offer::Answer(watched(reply, instance, &method))),
+            handed => {
+                let _ = hand_over.send(());
+                instance.gone().await;
+                handed.inspect_err(|refusal| self.shared.metrics().refused(refusal.reason))
+            }
+        }
+    }
+
+    /// Who this front is to the actors it calls.
+    pub fn address(&self) -> &Address {
+        &self.shared.address
+    }
+
+    async fn answer(
+        &self,
+        request: Request,
+        handed_over: Option<oneshot::Receiver<()>>,
+    ) -> Result<(Reply, Instance), Refusal> {
         let answer = match self.slot() {
-            Ok(slot) => self.run(slot, request).await,
+            Ok(slot) => {
+                let (to, from) = ReplyTo::channel();
+                let shared = Arc::clone(&self.shared);
+                let task = self.runtime.spawn(serve(shared, slot, request, to, handed_over));
+                let mut instance = Instance(Some(task));
+                match from.await.unwrap_or_else(|_| Err(Refusal::ran(Reason::HostFault))) {
+                    Ok(reply) => Ok((reply, instance)),
+                    Err(refusal) => {
+                        instance.let_go();
+                        Err(refusal)
+                    }
+                }
+            }
             Err(reason) => {
                 self.shared.metrics().front_request("refused");
                 self.shared.tell(|| {
@@ -117,10 +165,7 @@ impl Front {
                 Err(Refusal::not_run(reason))
             }
         };
-        if let Err(refusal) = &answer {
-            self.shared.metrics().refused(refusal.reason);
-        }
-        answer
+        answer.inspect_err(|refusal| self.shared.metrics().refused(refusal.reason))
     }
 
     fn slot(&self) -> Result<OwnedSemaphorePermit, Reason> {
@@ -128,27 +173,6 @@ impl Front {
             TryAcquireError::NoPermits => Reason::FrontBusy,
             TryAcquireError::Closed => Reason::Stopping,
         })
-    }
-
-    async fn run(&self, slot: OwnedSemaphorePermit, request: Request) -> Result<Reply, Refusal> {
-        let method = request.head.method.clone();
-        let (to, from) = ReplyTo::channel();
-        let running = self.runtime.spawn(serve(Arc::clone(&self.shared), slot, request, to));
-        let mut stops = StopsUnlessEnded(Some(running.abort_handle()));
-        let answer = from.await.unwrap_or_else(|_| Err(Refusal::ran(Reason::HostFault)));
-        match answer {
-            Ok(Reply { status, headers, body: Body::Stream(pieces) })
-                if rules::has_body(&method, status) =>
-            {
-                let body = Body::Stream(Box::pin(Watched { pieces, stops }));
-                Ok(Reply { status, headers, body })
-            }
-            // All of it is here; what the guest does beside it, it may end.
-            answer => {
-                stops.ended();
-                answer
-            }
-        }
     }
 
     /// Takes no further requests, lets those that run end within `grace`, and cuts off the rest.
@@ -177,6 +201,7 @@ async fn serve(
     slot: OwnedSemaphorePermit,
     request: Request,
     mut reply: ReplyTo,
+    handed_over: Option<oneshot::Receiver<()>>,
 ) {
     let _slot = slot;
     let started = Instant::now();
@@ -190,11 +215,18 @@ async fn serve(
     shared.metrics().front_open.inc();
     let scope = Arc::new(FrontScope::new(Arc::clone(&shared), deadline));
     let mut cut_off = shared.cut_off.subscribe();
+    let handed_over = async {
+        match handed_over {
+            Some(handed_over) => handed_over.await,
+            None => pending().await,
+        }
+    };
     let guest = Arc::clone(&scope) as Arc<dyn GuestScope>;
     let run = shared.guest.run(request, &mut reply, guest, deadline);
     let result = tokio::select! {
         result = run => result.map_err(|fault| refusal(&fault)),
         _ = cut_off.wait_for(|cut_off| *cut_off) => Err(Refusal::ran(Reason::Stopping)),
+        Ok(()) = handed_over => Ok(()),
     };
     scope.end();
     match result {
@@ -238,16 +270,24 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Stops a request's task, unless its answer has come to its end.
-struct StopsUnlessEnded(Option<AbortHandle>);
+/// A request's task, which is stopped when this is dropped.
+struct Instance(Option<JoinHandle<()>>);
 
-impl StopsUnlessEnded {
-    fn ended(&mut self) {
+impl Instance {
+    /// It may end what it does.
+    fn let_go(&mut self) {
         self.0 = None;
+    }
+
+    /// Returns once it has ended.
+    async fn gone(mut self) {
+        if let Some(task) = &mut self.0 {
+            let _ = task.await;
+        }
     }
 }
 
-impl Drop for StopsUnlessEnded {
+impl Drop for Instance {
     fn drop(&mut self) {
         if let Some(task) = &self.0 {
             task.abort();
@@ -255,10 +295,26 @@ impl Drop for StopsUnlessEnded {
     }
 }
 
+/// Ties an instance to the body of its answer.
+fn watched(reply: Reply, mut instance: Instance, method: &str) -> Reply {
+    let Reply { status, headers, body } = reply;
+    let body = match body {
+        Body::Stream(pieces) if rules::has_body(method, status) => {
+            Body::Stream(Box::pin(Watched { pieces, instance }))
+        }
+        // All of it is here; what the guest does beside it, it may end.
+        body => {
+            instance.let_go();
+            body
+        }
+    };
+    Reply { status, headers, body }
+}
+
 /// An answer's body, which stops the instance when it is dropped before its end.
 struct Watched {
     pieces: BodyStream,
-    stops: StopsUnlessEnded,
+    instance: Instance,
 }
 
 impl Stream for Watched {
@@ -270,7 +326,7 @@ impl Stream for Watched {
     ) -> Poll<Option<Result<Bytes, BodyError>>> {
         let piece = ready!(self.pieces.as_mut().poll_next(context));
         if piece.is_none() {
-            self.stops.ended();
+            self.instance.let_go();
         }
         Poll::Ready(piece)
     }

@@ -11,12 +11,15 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, sleep};
 
+use super::handoff::Offer;
 use super::{Front, FrontConfig, FrontSpec};
 use crate::access::Access;
 use crate::address::Tenant;
 use crate::event::{
-    Body, BodyError, BodyStream, Caller, Ran, Reason, Refusal, Reply, ReplyTo, Request, RequestHead,
+    Body, BodyError, BodyStream, Caller, Header, Ran, Reason, Refusal, Reply, ReplyTo, Request,
+    RequestHead,
 };
+use crate::headers;
 use crate::limits::FRONT_WALL_BUDGET;
 use crate::ports::{
     CallError, CallRequest, CallResponse, FrontGuest, GuestFault, GuestFuture, GuestScope,
@@ -29,8 +32,9 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A front whose steps, separated by `;`, are `call C/N /SCRIPT`, `many C/N,… /SCRIPT`, `env NAME`,
-/// `wait` until the test releases one, `stream`: the head goes out, and one piece, and `end`: that
-/// body ends. It answers with its last result.
+/// `wait` until the test releases one, `stream`: the head goes out, and one piece, `end`: that body
+/// ends, `hand C/N /PATH`: it hands a WebSocket over, and `marks`: what the host said in a header. It
+/// answers with its last result.
 struct Guest {
     released: Semaphore,
     started: AtomicUsize,
@@ -83,6 +87,21 @@ impl Guest {
                     reply.send(Ok(answer(Body::Stream(Box::pin(Pieces(receiver))))));
                     pieces = Some(sender);
                 }
+                (Some("hand"), Some(target), Some(path)) => {
+                    let (class, name) = target.split_once('/').unwrap();
+                    let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
+                    let headers = vec![
+                        (bytes(headers::HANDOFF_CLASS), bytes(class)),
+                        (bytes(headers::HANDOFF_NAME), bytes(name)),
+                        (bytes(headers::HANDOFF_PATH), bytes(path)),
+                    ];
+                    reply.send(Ok(Reply { headers, ..answer(Body::Empty) }));
+                }
+                (Some("marks"), None, None) => {
+                    let of_host =
+                        |(name, value): &Header| headers::is_hosts(name).then(|| value.clone());
+                    last = format!("{:?}", request.head.headers.iter().find_map(of_host));
+                }
                 (Some("end"), None, None) => pieces = None,
                 (Some("panic"), None, None) => panic!("told to panic"),
                 (Some("trap"), None, None) => return Err(GuestFault::Trapped("told to".into())),
@@ -117,6 +136,13 @@ impl futures_core::Stream for Pieces {
         context: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<Self::Item>> {
         self.0.poll_recv(context)
+    }
+}
+
+fn text(reply: Reply) -> String {
+    match reply.body {
+        Body::Whole(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+        other => panic!("{other:?} is not whole"),
     }
 }
 
@@ -173,10 +199,11 @@ impl Node {
     }
 
     async fn ask(&self, script: &str) -> String {
-        match self.serve(script).await.unwrap().body {
-            Body::Whole(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
-            other => panic!("{other:?} is not whole"),
-        }
+        text(self.serve(script).await.unwrap())
+    }
+
+    async fn offer(&self, script: &str) -> Result<Offer, Refusal> {
+        self.front.offer(request("GET", script)).await
     }
 
     /// Sends a request that runs until it is released or aborted, and returns once it runs.
@@ -349,6 +376,49 @@ async fn a_call_that_a_client_left_waits_no_more() {
     eventually(|| node.alive() == 0).await;
     node.actors.release(1);
     assert_eq!(node.ask("call a/x /exec a").await, "200");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_off_ends_its_instance_before_the_socket_is_opened() {
+    let node = Node::with_slots(1).await;
+    let offer = node.offer("hand inner/x /ws?user=7;wait").await.unwrap();
+    assert_eq!(node.alive(), 0, "it would have waited for ever");
+    let Offer::HandOff(handoff) = offer else { panic!("{offer:?}") };
+    let (address, asked) = handoff.of_client(node.front.address(), Vec::new());
+    assert_eq!((address.to_string(), &*asked.path), ("default/inner/x".into(), "/ws?user=7"));
+    assert_eq!(node.ask("who").await, "default/_front/main", "its slot is free");
+    assert_eq!(node.requests("answered"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_request_for_a_websocket_is_marked_and_can_be_handed_over() {
+    let node = Node::with_slots(1).await;
+    assert_eq!(node.ask("marks").await, "None");
+    assert_eq!(node.serve("hand a/x /").await.unwrap().headers.len(), 3, "for the edge to drop");
+    let Ok(Offer::Answer(reply)) = node.offer("marks").await else { panic!("no answer") };
+    assert_eq!(text(reply), "Some(b\"websocket\")");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_offer_ends_as_a_request_does() {
+    let node = Arc::new(Node::with_slots(1).await);
+    let refusal = node.offer("hand A/x /;wait").await.unwrap_err();
+    assert_eq!((refusal.reason, node.alive()), (Reason::NotFound, 0));
+    let refusal = node.offer("trap").await.unwrap_err();
+    assert_eq!((refusal.reason, refusal.ran), (Reason::Trapped, Ran::Ran));
+    // An answer instead of a socket streams, and its client may leave.
+    let Ok(Offer::Answer(reply)) = node.offer("stream;wait").await else { panic!("no answer") };
+    assert_eq!(node.offer("who").await.unwrap_err().reason, Reason::FrontBusy);
+    drop(reply);
+    eventually(|| node.alive() == 0).await;
+    eventually(|| node.requests("left") == 1).await;
+    // So may one that waits for the answer.
+    let (asks, before) = (Arc::clone(&node), node.guest.started.load(Ordering::SeqCst));
+    let asking = tokio::spawn(async move { asks.offer("wait").await.is_ok() });
+    eventually(|| node.guest.started.load(Ordering::SeqCst) > before).await;
+    asking.abort();
+    eventually(|| node.requests("left") == 2).await;
+    assert_eq!((node.alive(), node.requests("refused")), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use super::toolchain::Rustc;
 use super::{BUILD, TARGET};
-use crate::{command, repo};
+use crate::{apt, command, repo};
 
 pub const PACKAGES: &[&str] = &["rustc-web", "rust-web-src", "wasi-libc"];
 
@@ -39,7 +39,7 @@ impl Debian {
         if let Some(packages) = installed_packages() {
             return Ok(Self { packages, linkers });
         }
-        install()?;
+        apt::install(PACKAGES)?;
         let packages = installed_packages().context("find the packages after installing them")?;
         Ok(Self { packages, linkers })
     }
@@ -89,29 +89,4 @@ fn installed_packages() -> Option<String> {
     query.args(["-W", "-f", "${Package} ${Version} ${db:Status-Status}\\n"]).args(PACKAGES);
     let packages = command::capture(&mut query).ok()?;
     packages.lines().all(|line| line.ends_with(" installed")).then_some(packages)
-}
-
-fn install() -> Result<()> {
-    if !command::succeeds(Command::new("apt-get").arg("--version")) {
-        bail!("there is no apt-get");
-    }
-    let is_root = command::capture(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
-    if !is_root && !command::succeeds(Command::new("sudo").args(["-n", "true"])) {
-        bail!("this user may not install packages");
-    }
-    let apt = |arguments: &[&str]| {
-        let mut apt = Command::new(if is_root { "env" } else { "sudo" });
-        if !is_root {
-            apt.args(["-n", "env"]);
-        }
-        apt.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"]).args(arguments);
-        command::capture(&mut apt)
-    };
-    println!("installing {}", PACKAGES.join(", "));
-    // One source of many that does not answer is no reason to stop.
-    let updated = apt(&["update"]);
-    // Never at the price of a package that is there, such as Debian's own rustc.
-    let options = ["install", "-y", "--no-install-recommends", "--no-remove"];
-    let installed = apt(&[&options[..], PACKAGES].concat());
-    installed.map(|_| ()).map_err(|error| updated.err().unwrap_or(error))
 }

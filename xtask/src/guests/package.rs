@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Every folder directly below these that has a `Cargo.toml` is a guest package.
+/// Every folder below these that has a `Cargo.toml` is a guest package: directly, or one deeper.
 const FOLDERS: &[&str] = &["examples", "tests/guests"];
 
 pub struct Package {
@@ -29,22 +29,36 @@ impl Package {
 pub fn all(root: &Path) -> Result<Vec<Package>> {
     let mut packages = Vec::new();
     for parent in FOLDERS.iter().map(|folder| root.join(folder)).filter(|folder| folder.is_dir()) {
-        for entry in fs::read_dir(&parent).with_context(|| format!("list {}", parent.display()))? {
-            let folder = entry.with_context(|| format!("list {}", parent.display()))?.path();
-            let manifest = folder.join("Cargo.toml");
-            if !manifest.is_file() {
-                continue;
+        for folder in folders_in(&parent)? {
+            // An example of several components is a folder of packages.
+            if folder.join("Cargo.toml").is_file() {
+                packages.push(read(folder)?);
+            } else {
+                let parts = folders_in(&folder)?.into_iter();
+                let parts = parts.filter(|part| part.join("Cargo.toml").is_file());
+                packages.extend(parts.map(read).collect::<Result<Vec<_>>>()?);
             }
-            let text = fs::read_to_string(&manifest)
-                .with_context(|| format!("read {}", manifest.display()))?;
-            let name = name_in(&text).with_context(|| {
-                format!("find `name` under [package] in {}", manifest.display())
-            })?;
-            packages.push(Package { name: name.to_owned(), folder });
         }
     }
     packages.sort_by(|a, b| a.folder.cmp(&b.folder));
     Ok(packages)
+}
+
+fn folders_in(parent: &Path) -> Result<Vec<PathBuf>> {
+    let list = || -> std::io::Result<Vec<PathBuf>> {
+        let paths = fs::read_dir(parent)?.map(|entry| Ok(entry?.path()));
+        paths.filter(|path| path.as_ref().map_or(true, |path| path.is_dir())).collect()
+    };
+    list().with_context(|| format!("list {}", parent.display()))
+}
+
+fn read(folder: PathBuf) -> Result<Package> {
+    let manifest = folder.join("Cargo.toml");
+    let text =
+        fs::read_to_string(&manifest).with_context(|| format!("read {}", manifest.display()))?;
+    let name = name_in(&text)
+        .with_context(|| format!("find `name` under [package] in {}", manifest.display()))?;
+    Ok(Package { name: name.to_owned(), folder })
 }
 
 /// The package name of a manifest.

@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::json;
 use wasmkeep_sdk::{Request, Response, Result, actors, front};
 
+#[path = "../../probe/src/calling.rs"]
+mod calling;
 #[allow(dead_code)]
 #[path = "../../probe/src/fetch.rs"]
 mod fetch;
-mod host;
 #[path = "../../probe/src/http.rs"]
 mod http;
+mod through;
 #[allow(dead_code)]
 #[path = "../../probe/src/work.rs"]
 mod work;
@@ -28,11 +30,11 @@ fn handle(mut request: Request) -> Result<Response> {
         }))),
         // How many requests this instance has had.
         ["count"] => Ok(Response::text((REQUESTS.fetch_add(1, Ordering::Relaxed) + 1).to_string())),
-        ["env"] => Ok(host::env(&request)),
-        ["call"] => host::call(&mut request),
-        ["call-many"] => Ok(host::call_many(&request)),
+        ["env"] => Ok(calling::env(&request)),
+        ["call"] => calling::call(&mut request),
+        ["call-many"] => Ok(calling::call_many(&request)),
         // Passes an actor's answer on, as a front does.
-        ["ask"] => Ok(host::ask(&request)),
+        ["ask"] => Ok(through::ask(&request)),
         ["burn"] => work::burn(&request),
         ["grow"] => work::grow(&request, &mut Vec::new()),
         ["loop"] => work::spin(),
@@ -40,6 +42,9 @@ fn handle(mut request: Request) -> Result<Response> {
         ["trap"] => work::trap(),
         ["fetch"] => fetch::one(&mut request),
         ["fetch-hold"] => fetch::hold(&request),
+        // Hands over what is asked for, also in ways that are none.
+        ["hand-off"] => Ok(through::hand_off(&request)),
+        ["wants"] => Ok(Response::text(front::wants_websocket(&request).to_string())),
         ["read"] => Ok(Response::text(request.bytes()?.len().to_string())),
         _ => http::answer(request),
     }

@@ -2,16 +2,14 @@
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use wasmkeep_sdk::actors::{self, Answer, Call, CallError};
+use wasmkeep_sdk::actors::{self, Call};
 use wasmkeep_sdk::storage::SqlError;
-use wasmkeep_sdk::websockets::{self, Message, Socket};
-use wasmkeep_sdk::{
-    Error, Method, Request, Response, Result, alarms, calls, env as values, storage,
-};
+use wasmkeep_sdk::websockets::{self, Message, OpenRequest, Socket};
+use wasmkeep_sdk::{Error, Method, Request, Response, Result, alarms, storage};
 
+use crate::calling::answered;
+use crate::http::headers_json;
 use crate::sql;
-
-const LONG_BODY: usize = 64 * 1024;
 
 pub fn address_json() -> Json {
     let actors::Address { tenant, class, name } = actors::self_address();
@@ -49,33 +47,8 @@ pub fn alarms_that_ran() -> Result<Response> {
     }
 }
 
-pub fn env(request: &Request) -> Response {
-    Response::json(&values::get(request.query("name").unwrap_or_default()))
-}
-
 pub fn call_in_init() -> Json {
     answered(actors::call("probe/called").get("/echo").send())
-}
-
-pub fn call(request: &mut Request) -> Result<Response> {
-    let target = request.query("target").unwrap_or_default();
-    let call = actors::call(target)
-        .method(request.method().clone(), path_to_call(request))
-        .header("x-probe", "call")
-        .header("x-wasmkeep-evil", "set by the guest")
-        .body(request.bytes()?);
-    Ok(Response::json(&answered(call.send())))
-}
-
-pub fn call_many(request: &Request) -> Response {
-    let targets = request.query_pairs().filter(|(name, _)| *name == "target");
-    let calls = targets.map(|(_, target)| actors::call(target).get(path_to_call(request)));
-    let answers = calls::call_many(calls.collect::<Vec<Call>>()).into_iter();
-    Response::json(&answers.map(answered).collect::<Vec<Json>>())
-}
-
-fn path_to_call<'a>(request: &Request<'a>) -> &'a str {
-    request.query("path").unwrap_or("/hello")
 }
 
 /// One call as data. A body of `body-size` bytes, no text, is made here.
@@ -112,26 +85,13 @@ impl CallStep {
     }
 }
 
-/// `{status, headers, body}`, of a long body `{…, body_len}` instead, or `{error}`.
-pub fn answered(answer: Result<Answer, CallError>) -> Json {
-    match answer {
-        Ok(answer) if answer.bytes().len() > LONG_BODY => {
-            json!({ "status": answer.status_code(), "body_len": answer.bytes().len() })
-        }
-        Ok(answer) => {
-            let headers = answer.headers().iter();
-            let headers = headers.map(|(name, value)| (name, String::from_utf8_lossy(value)));
-            json!({
-                "status": answer.status_code(),
-                "headers": headers.collect::<Vec<_>>(),
-                "body": String::from_utf8_lossy(answer.bytes()),
-            })
-        }
-        Err(CallError::Timeout) => json!({ "error": "timeout" }),
-        Err(CallError::Reentrant) => json!({ "error": "reentrant" }),
-        Err(CallError::InvalidAddress) => json!({ "error": "invalid-address" }),
-        Err(CallError::Failed(how)) => json!({ "error": "failed", "message": how }),
-    }
+/// `{path, caller, headers}` of the upgrade a client asked for.
+pub fn open_request_json(request: &OpenRequest) -> Json {
+    json!({
+        "path": request.path_and_query(),
+        "caller": format!("{:?}", request.caller()),
+        "headers": headers_json(request.headers()),
+    })
 }
 
 /// `[[id, attachment]…]`

@@ -3,10 +3,10 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use serde_json::json;
-use wasmkeep_sdk::{Error, Request, Response, Result, actors};
+use serde_json::{Value as Json, json};
+use wasmkeep_sdk::{Error, Headers, Request, Response, Result, actors};
 
-use crate::{host, work};
+use crate::{calling, work};
 
 pub fn answer(mut request: Request) -> Result<Response> {
     let number = |name| request.parse_query::<u64>(name);
@@ -67,7 +67,7 @@ pub fn answer(mut request: Request) -> Result<Response> {
             Ok(Response::stream(move |out| {
                 out.write_all(b"chunk")?;
                 out.flush()?;
-                let answer = host::answered(actors::call(target).get(path).send());
+                let answer = calling::answered(actors::call(target).get(path).send());
                 Ok(out.write_all(answer.to_string().as_bytes())?)
             }))
         }
@@ -86,20 +86,23 @@ pub fn answer(mut request: Request) -> Result<Response> {
 
 fn echo(request: &mut Request) -> Result<Response> {
     let body = request.bytes()?;
-    let headers = request.headers().iter();
-    let headers = headers.map(|(name, value)| (name, String::from_utf8_lossy(value)));
     let query = request.path_and_query().split_once('?');
     let mut answer = json!({
         "method": request.method().as_str(),
         "path": request.path(),
         "query": query.map(|(_, query)| query),
-        "headers": headers.collect::<Vec<_>>(),
+        "headers": headers_json(request.headers()),
         "body_len": body.len(),
     });
     if let Ok(text) = String::from_utf8(body) {
         answer["body_utf8"] = text.into();
     }
     Ok(Response::json(&answer))
+}
+
+/// `[[name, value]…]`
+pub fn headers_json(headers: &Headers) -> Json {
+    headers.iter().map(|(name, value)| json!([name, String::from_utf8_lossy(value)])).collect()
 }
 
 fn echo_body(mut request: Request) -> Result<Response> {

@@ -41,6 +41,7 @@
 //! saw in `init_saw`; `badalarm…` and `trapalarm…` fail and trap in `on-alarm`.
 
 mod below;
+mod calling;
 mod fetch;
 mod host;
 mod http;
@@ -133,9 +134,9 @@ impl Actor for Probe {
             ("alarm", []) => host::alarm(&method, &request),
             ("alarms", []) => host::alarms_that_ran(),
             ("address", []) => Ok(Response::json(&host::address_json())),
-            ("call", []) => host::call(&mut request),
-            ("call-many", []) => Ok(host::call_many(&request)),
-            ("env", []) => Ok(host::env(&request)),
+            ("call", []) => calling::call(&mut request),
+            ("call-many", []) => Ok(calling::call_many(&request)),
+            ("env", []) => Ok(calling::env(&request)),
             ("fetch", []) => fetch::one(&mut request),
             ("fetch-stream", []) => fetch::stream(&request),
             ("fetch-hold", []) => fetch::hold(&request),
@@ -165,14 +166,19 @@ impl Actor for Probe {
         steps::alarm_script()
     }
 
-    /// `?refuse=TEXT` refuses, `?trap=` traps, `?name=TEXT` becomes the
-    /// attachment.
+    /// `?refuse=TEXT` refuses, `?trap=` traps, `?name=TEXT` becomes the attachment, and `?echo=` path
+    /// and headers: `{path, caller, headers}`.
     fn socket_open(&mut self, socket: Socket, request: OpenRequest) -> Result<()> {
         if request.query("trap").is_some() {
             work::trap();
         }
         if let Some(reason) = request.query("refuse") {
             return Err(Error::status(403, reason));
+        }
+        if request.query("echo").is_some() {
+            let text = host::open_request_json(&request).to_string();
+            socket.set_attachment(text.as_bytes())?;
+            return Ok(());
         }
         let name = request.query("name").unwrap_or_default();
         socket.set_attachment(name.as_bytes())?;

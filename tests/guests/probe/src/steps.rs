@@ -24,7 +24,7 @@ use wasmkeep_sdk::storage::{self, Value};
 use wasmkeep_sdk::{Error, Request, Response, Result, alarms, calls};
 
 use crate::host::{self, CallStep};
-use crate::{sql, work};
+use crate::{calling, sql, work};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -134,9 +134,9 @@ fn step(step: Step) -> Result<Json> {
         Op::GetAlarm => host::pending(Ok(())),
         Op::Call => {
             let call = calls.next().ok_or_else(|| Error::bad_request("say whom to call"))?;
-            host::answered(call.send())
+            calling::answered(call.send())
         }
-        Op::CallMany => calls::call_many(calls).into_iter().map(host::answered).collect(),
+        Op::CallMany => calls::call_many(calls).into_iter().map(calling::answered).collect(),
         Op::Address => host::address_json(),
         Op::Wait => {
             std::thread::sleep(Duration::from_millis(ms));

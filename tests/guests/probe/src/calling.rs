@@ -1,8 +1,12 @@
-//! What the functions of the host answer, in the forms the probe gives them.
+//! Calls of other actors, in the forms the probe and the front give them.
 
 use serde_json::{Value as Json, json};
 use wasmkeep_sdk::actors::{self, Answer, Call, CallError};
-use wasmkeep_sdk::{Request, Response, Result, calls, env as values, front};
+use wasmkeep_sdk::{Request, Response, Result, calls, env as values};
+
+use crate::http::headers_json;
+
+const LONG_BODY: usize = 64 * 1024;
 
 pub fn env(request: &Request) -> Response {
     Response::json(&values::get(request.query("name").unwrap_or_default()))
@@ -12,6 +16,7 @@ pub fn call(request: &mut Request) -> Result<Response> {
     let target = request.query("target").unwrap_or_default();
     let call = actors::call(target)
         .method(request.method().clone(), path_to_call(request))
+        .header("x-probe", "call")
         .header("x-wasmkeep-evil", "set by the guest")
         .header("x-wasmkeep-kv-durable", "1")
         .body(request.bytes()?);
@@ -25,27 +30,20 @@ pub fn call_many(request: &Request) -> Response {
     Response::json(&answers.map(answered).collect::<Vec<Json>>())
 }
 
-pub fn ask(request: &Request) -> Response {
-    let target = request.query("target").unwrap_or_default();
-    match actors::call(target).get(path_to_call(request)).send() {
-        Ok(answer) => Response::new(answer.status_code()).body(answer.into_bytes()),
-        Err(error) => front::unavailable(&error),
-    }
-}
-
-fn path_to_call<'a>(request: &Request<'a>) -> &'a str {
+pub fn path_to_call<'a>(request: &Request<'a>) -> &'a str {
     request.query("path").unwrap_or("/hello")
 }
 
-/// `{status, headers, body}` or `{error}`.
+/// `{status, headers, body}`, of a long body `{…, body_len}` instead, or `{error}`.
 pub fn answered(answer: Result<Answer, CallError>) -> Json {
     match answer {
+        Ok(answer) if answer.bytes().len() > LONG_BODY => {
+            json!({ "status": answer.status_code(), "body_len": answer.bytes().len() })
+        }
         Ok(answer) => {
-            let headers = answer.headers().iter();
-            let headers = headers.map(|(name, value)| (name, String::from_utf8_lossy(value)));
             json!({
                 "status": answer.status_code(),
-                "headers": headers.collect::<Vec<_>>(),
+                "headers": headers_json(answer.headers()),
                 "body": String::from_utf8_lossy(answer.bytes()),
             })
         }
