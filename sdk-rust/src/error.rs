@@ -240,4 +240,14 @@ mod tests {
         let error = Error::internal("told so");
         assert_eq!(error.to_string(), "told so");
     }
+
+    #[test]
+    fn json_that_does_not_fit_is_a_400_that_says_why() {
+        let error = json_of_client::<Vec<u8>>("the request body", b"[1,").unwrap_err();
+        assert_eq!(error.status_code(), 400);
+        assert!(error.message().starts_with("the request body is not JSON:"));
+        let error = json_of_client::<u8>("the message", b"\"x\"").unwrap_err();
+        assert!(error.message().starts_with("the message does not fit:"));
+        assert_eq!(json_of_client::<u8>("", b"7").unwrap(), 7);
+    }
 }

@@ -368,14 +368,4 @@ mod tests {
             assert_eq!(request.query_pairs().collect::<Vec<_>>(), [("x", "A")]);
         });
     }
-
-    #[test]
-    fn json_that_does_not_fit_is_a_400_that_says_why() {
-        let error = parse_json::<Vec<u8>>(b"[1,").unwrap_err();
-        assert_eq!(error.status_code(), 400);
-        assert!(error.message().starts_with("the request body is not JSON:"));
-        let error = parse_json::<u8>(b"\"x\"").unwrap_err();
-        assert!(error.message().starts_with("the request body does not fit:"));
-        assert_eq!(parse_json::<u8>(b"7").unwrap(), 7);
-    }
 }

@@ -40,9 +40,9 @@ pub async fn at_actor(
     asked: OpenRequest,
     state: &EdgeState,
 ) -> HttpResponse {
-    let response = match agreed(request, state) {
+    let response = match agreed(request) {
         Ok(response) => response,
-        Err(refused) => return refused,
+        Err(error) => return no_handshake(error, state),
     };
     match state.tree.open_socket(address, asked, Caller::Outside).await {
         Ok(Opened::Accepted(line)) => talking(response, line),
@@ -64,9 +64,9 @@ pub async fn at_front(
     front: &Front,
     state: &EdgeState,
 ) -> HttpResponse {
-    let response = match agreed(request, state) {
+    let response = match agreed(request) {
         Ok(response) => response,
-        Err(refused) => return refused,
+        Err(error) => return no_handshake(error, state),
     };
     let client_headers = asked.head.headers.clone();
     let handoff = match front.offer(asked).await {
@@ -82,12 +82,10 @@ pub async fn at_front(
     }
 }
 
-/// The 101 for a handshake that is one, else the answer that says what is wrong with it.
-fn agreed(request: &HttpRequest, state: &EdgeState) -> Result<HttpResponse, HttpResponse> {
-    match handshake(request.head()) {
-        Ok(mut response) => Ok(HttpResponse::from(response.finish().map_into_boxed_body())),
-        Err(error) => Err(no_handshake(error, state)),
-    }
+/// The 101 for a handshake that is one.
+fn agreed(request: &HttpRequest) -> Result<HttpResponse, HandshakeError> {
+    let mut response = handshake(request.head())?;
+    Ok(HttpResponse::from(response.finish().map_into_boxed_body()))
 }
 
 fn talking(response: HttpResponse, line: Line) -> HttpResponse {

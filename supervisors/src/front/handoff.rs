@@ -122,7 +122,8 @@ mod tests {
 
     #[test]
     fn who_wrote_what_is_wrong_decides_the_status() {
-        let rows: [(&[(&str, &str)], u16, Ran, &str); 9] = [
+        type Row<'a> = (&'a [(&'a str, &'a str)], u16, Ran, &'a str);
+        let rows: [Row; 9] = [
             (&[(CLASS, "Room"), (NAME, "a"), (PATH, "/")], 404, Ran::NotRun, "class \"Room\""),
             (&[(CLASS, "_front"), (NAME, "main"), (PATH, "/")], 404, Ran::NotRun, "_front"),
             (&[(CLASS, "room"), (NAME, ""), (PATH, "/")], 400, Ran::NotRun, "name is empty"),
