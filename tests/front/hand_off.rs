@@ -1,6 +1,6 @@
 use serde_json::{Value as Json, json};
 
-use super::{component, front_and_probe, header, none_open, on_to};
+use super::{front_and_probe, header, none_open, on_to};
 use crate::support::{Answer, Node, Setup, WebSocket, eventually, upgrade};
 
 /// The front before the probe, which is internal, and before one that takes only known actors.
