@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor as Process, ActorProcessingErr, ActorRef};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::inspection::QueuedInspection;
@@ -26,7 +27,8 @@ use crate::tap::{EventEnded, EventHead, Happening, Outcome};
 
 /// What every actor process of a class shares.
 pub struct ClassRuntime {
-    pub guest: Arc<dyn Guest>,
+    /// The present version. An actor goes over to another one with its next event.
+    pub guest: watch::Sender<Arc<dyn Guest>>,
     pub access: Access,
     pub scope: Arc<ScopePorts>,
     pub residents: Arc<Residents>,
@@ -45,6 +47,8 @@ pub struct Arguments {
 pub struct State {
     shared: Arc<Shared>,
     scope: Arc<ActorScope>,
+    /// The version that the instance is of.
+    guest: watch::Receiver<Arc<dyn Guest>>,
     instance: Option<Box<dyn Instance>>,
     /// `on-init` of the present component has succeeded.
     initialised: bool,
@@ -71,6 +75,7 @@ impl Process for ActorProcess {
         let mut state = State {
             shared,
             scope,
+            guest: self.0.guest.subscribe(),
             instance: None,
             initialised: false,
             last_event: Instant::now(),
@@ -136,6 +141,7 @@ impl ActorProcess {
             self.did_not_run(&task, Outcome::Refused(Reason::Stopping), state);
             reply.send(Err(Refusal::not_run(Reason::Stopping)));
         } else {
+            self.follow(state);
             self.run(task, &mut reply, state).await;
         }
         self.end_turn(turn, state);
@@ -265,6 +271,16 @@ impl ActorProcess {
         Ok(Some((attempt, ended.map_err(|fault| refusal(&fault)))))
     }
 
+    /// Goes over to the present version of the class. Between two events: what runs, runs to its
+    /// end in the version it began in.
+    fn follow(&self, state: &mut State) {
+        if state.guest.has_changed().unwrap_or(false) {
+            state.guest.mark_unchanged();
+            state.instance = None;
+            state.initialised = false;
+        }
+    }
+
     fn end_event(&self, state: &mut State, attempt: Option<Attempt>) -> EndOfEvent {
         let end = state.scope.end_event(attempt);
         if end != EndOfEvent::Kept {
@@ -317,7 +333,8 @@ impl ActorProcess {
         if state.initialised {
             return Ok(());
         }
-        let component = self.0.guest.component();
+        let guest = Arc::clone(&state.guest.borrow());
+        let component = guest.component();
         if state.scope.initialised_by()?.as_deref() != Some(component) {
             let init = self.call(state, GuestCall::Init, deadline).await;
             let ended = state.scope.end_init();
@@ -348,7 +365,8 @@ impl ActorProcess {
             Some(instance) => instance,
             none => {
                 let scope = Arc::clone(&state.scope);
-                none.insert(self.0.guest.instantiate(scope).await?)
+                let guest = Arc::clone(&state.guest.borrow());
+                none.insert(guest.instantiate(scope).await?)
             }
         };
         let result = instance.run(call, deadline).await;

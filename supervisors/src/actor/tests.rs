@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -163,6 +164,39 @@ async fn on_init_runs_once_and_before_the_first_event() {
     let scripts = actor.guest.scripts(&actor.address);
     assert_eq!(scripts, ["init", "/exec a", "/exec b", "/trap", "/exec c", "/exec d"]);
     assert_eq!(actor.databases.init_component(&actor.address).as_deref(), Some("v1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_version_takes_over_between_two_events() {
+    let actor = Actor::start().await;
+    let second = ScriptedGuest::new("v2");
+    let replace = |guest: &ScriptedGuest| {
+        assert!(actor.tree.replace(&actor.address.class, Arc::new(guest.clone())));
+    };
+    actor.ok("/exec a").await;
+    let (event, from) = scripted_event(actor.address.clone(), "/wait;exec b");
+    let (running, ()) = tokio::join!(actor.tree.deliver(event, from), async {
+        while actor.guest.waiting() == 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        replace(&second);
+        actor.guest.release(1);
+    });
+    running.unwrap();
+    assert_eq!(actor.rows(), ["a", "b"], "what ran has ended in its own version");
+    second.fail_inits(1);
+    assert_eq!(actor.refused("/exec c").await, (Reason::InitFailed, Ran::Ran));
+    assert_eq!(actor.ok("/exec d;query").await, "a,b,d");
+    assert_eq!(second.scripts(&actor.address), ["init", "init", "/exec d;query"]);
+    assert_eq!((actor.guest.alive(), second.alive()), (0, 1));
+
+    // The same component again: another instance, and no `on-init`.
+    replace(&second);
+    actor.ok("/").await;
+    assert_eq!(second.started().last().unwrap().instance, 2);
+    assert_eq!(second.scripts(&actor.address)[3..], ["/"]);
+    let unknown = Class::parse("unknown").unwrap();
+    assert!(!actor.tree.replace(&unknown, Arc::new(second)));
 }
 
 #[tokio::test(start_paused = true)]

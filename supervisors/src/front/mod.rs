@@ -70,7 +70,8 @@ pub struct Front {
 /// What all requests use.
 struct Shared {
     address: Address,
-    guest: Arc<dyn FrontGuest>,
+    /// The present version, for each request that starts.
+    guest: watch::Sender<Arc<dyn FrontGuest>>,
     values: Values,
     config: FrontConfig,
     calls: Arc<CallPorts>,
@@ -96,7 +97,7 @@ impl Front {
         let slots = Arc::new(Semaphore::new(config.slots));
         let shared = Shared {
             address: Address::of_the_front(config.tenant.clone()),
-            guest: spec.guest,
+            guest: watch::Sender::new(spec.guest),
             values: spec.values,
             waiting: Arc::new(FrontCalls::new(config.slots, Arc::clone(&calls.metrics))),
             log_rate: Mutex::new(LogRate::new(FRONT_LOG_LINES_PER_SECOND, Instant::now())),
@@ -175,6 +176,11 @@ impl Front {
         })
     }
 
+    /// Answers with another version from now on; requests that run end in theirs.
+    pub fn replace(&self, guest: Arc<dyn FrontGuest>) {
+        self.shared.guest.send_replace(guest);
+    }
+
     /// Takes no further requests, lets those that run end within `grace`, and cuts off the rest.
     pub async fn stop(&self, grace: Duration) {
         self.slots.close();
@@ -222,7 +228,8 @@ async fn serve(
         }
     };
     let guest = Arc::clone(&scope) as Arc<dyn GuestScope>;
-    let run = shared.guest.run(request, &mut reply, guest, deadline);
+    let version = Arc::clone(&shared.guest.borrow());
+    let run = version.run(request, &mut reply, guest, deadline);
     let result = tokio::select! {
         result = run => result.map_err(|fault| refusal(&fault)),
         _ = cut_off.wait_for(|cut_off| *cut_off) => Err(Refusal::ran(Reason::Stopping)),

@@ -422,6 +422,19 @@ async fn an_offer_ends_as_a_request_does() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn another_version_answers_what_starts_after_it() {
+    let node = Arc::new(Node::with_slots(2).await);
+    let running = node.begin("wait;who").await;
+    let second = Arc::new(Guest::new());
+    node.front.replace(Arc::clone(&second) as _);
+    assert_eq!(node.ask("who").await, "default/_front/main");
+    node.release(1);
+    assert_eq!(running.await.unwrap(), "default/_front/main", "it ends in its own version");
+    let started = |guest: &Guest| guest.started.load(Ordering::SeqCst);
+    assert_eq!((started(&node.guest), started(&second)), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_fault_is_the_front_s_and_a_panic_the_host_s() {
     let node = Node::with_slots(1).await;
     let refusal = node.serve("trap").await.unwrap_err();

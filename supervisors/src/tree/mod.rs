@@ -135,7 +135,7 @@ impl Tree {
                 wall_budget: config.wall_budget,
             };
             let runtime = ClassRuntime {
-                guest: spec.guest,
+                guest: watch::Sender::new(spec.guest),
                 access: spec.access,
                 scope: Arc::new(scope),
                 residents: Arc::clone(&residents),
@@ -213,7 +213,7 @@ impl Tree {
     /// What the processes know of an actor, without asking it.
     pub fn standing(&self, address: &Address) -> Standing {
         let served = self.classes.get(&address.class).map(|class| Served {
-            component: class.guest.component().to_owned(),
+            component: class.guest.borrow().component().to_owned(),
             access: class.access.clone(),
         });
         let queue = self.residents.find(address).map(|mailbox| QueueLength {
@@ -231,6 +231,16 @@ impl Tree {
     /// Follows what happens from now on.
     pub fn listen(&self) -> Listener {
         self.calls.tap.listen()
+    }
+
+    /// Serves another version of a class from now on: each actor goes over to it with its next
+    /// event, and runs `on-init` before that. Data and WebSockets stay. False when the class is not
+    /// served.
+    pub fn replace(&self, class: &Class, guest: Arc<dyn Guest>) -> bool {
+        self.classes.get(class).is_some_and(|runtime| {
+            runtime.guest.send_replace(guest);
+            true
+        })
     }
 
     pub fn is_resident(&self, address: &Address) -> bool {
