@@ -8,6 +8,7 @@ mod alarms;
 mod calls;
 mod cli;
 mod deletes;
+mod dev;
 mod durability;
 mod env;
 mod events;

@@ -34,7 +34,7 @@ pub fn run(args: Args) -> Result<()> {
         ..ServeArgs::default()
     })?;
     telemetry::start(config.log_format);
-    serve::run(&config, &Source::Embedded(FILES), |started| {
+    serve::run(&config, Source::Embedded(FILES), |started| {
         let url = format!("http://{}", started.address);
         println!("listening on {url}");
         println!();

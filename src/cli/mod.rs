@@ -2,7 +2,9 @@
 
 mod actor;
 mod demo;
+mod dev;
 pub mod exit;
+mod new;
 mod serve;
 mod tail;
 mod text;
@@ -23,7 +25,11 @@ pub struct Cli {
 enum Command {
     /// Serve components as actors
     Serve(Box<serve::Args>),
-    /// Serve an example that is built in: a counter, to try things with
+    /// Write a new project
+    New(new::Args),
+    /// Build the project of this folder, serve it, and serve each change
+    Dev(Box<dev::Args>),
+    /// Serve examples that are built in: a chat and a counter, to try things with
     Demo(demo::Args),
     /// List, show, query and export the actors of one node
     Actor(actor::Args),
@@ -35,6 +41,8 @@ impl Cli {
     pub fn run(self) -> Result<()> {
         match self.command {
             Command::Serve(args) => serve::run(*args),
+            Command::New(args) => new::run(args),
+            Command::Dev(args) => dev::run(*args),
             Command::Demo(args) => demo::run(args),
             Command::Actor(args) => actor::run(args),
             Command::Tail(args) => tail::run(args),

@@ -24,7 +24,7 @@ Example:
 pub fn run(args: Args) -> Result<()> {
     let config = config::resolve(args.serve)?;
     telemetry::start(config.log_format);
-    serve::run(&config, &Source::Files, |started| {
+    serve::run(&config, Source::Files, |started| {
         println!("listening on http://{}", started.address);
     })
 }

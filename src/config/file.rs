@@ -27,6 +27,23 @@ pub struct ConfigFile {
     pub front: FrontTable,
     #[serde(default)]
     pub serve: ServeTable,
+    pub build: Option<BuildTable>,
+}
+
+/// How `wasmkeep dev` makes the components.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuildTable {
+    /// Run by `sh` in the folder of the settings file.
+    pub command: String,
+    /// Folders and files whose changes have it run again; relative ones stand beside the settings
+    /// file.
+    #[serde(default = "here")]
+    pub watch: Vec<PathBuf>,
+}
+
+fn here() -> Vec<PathBuf> {
+    vec![PathBuf::new()]
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -94,7 +111,8 @@ pub fn parse(text: &str, path: &Path) -> Result<ConfigFile, ConfigError> {
     let FrontTable { component, env } = &mut file.front;
     let env_files = file.env.values_mut().chain(env).flat_map(EnvFiles::paths_mut);
     let others = file.serve.outbound_ca.iter_mut().chain(component).chain(env_files);
-    for named in file.actors.values_mut().chain(others) {
+    let watched = file.build.iter_mut().flat_map(|build| &mut build.watch);
+    for named in file.actors.values_mut().chain(others).chain(watched) {
         *named = folder.join(&*named);
     }
     Ok(file)
@@ -123,6 +141,9 @@ mod tests {
         "[env]",
         "[front]",
         "component = \"f.wasm\"",
+        "[build]",
+        "command = \"make\"",
+        "watch = [\"src\"]",
         "env = [\"f.env\"]",
         "[access]",
         "[[env]]",

@@ -21,6 +21,7 @@ use wasmkeep_supervisors::address::Class;
 use wasmkeep_supervisors::limits::ENV_FILE_BYTES_MAX;
 use wasmkeep_supervisors::values::Values;
 
+pub use self::file::BuildTable;
 use self::file::ConfigFile;
 use crate::host::{AddressRange, OutboundConfig};
 use crate::telemetry::LogFormat;
@@ -223,6 +224,8 @@ pub struct ServeConfig {
     pub memory_bytes_max: usize,
     pub shutdown_grace: Duration,
     pub outbound: OutboundConfig,
+    /// How `wasmkeep dev` makes the components; `serve` takes them as they are.
+    pub build: Option<BuildTable>,
 }
 
 #[derive(Debug, Error)]

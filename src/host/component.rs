@@ -36,6 +36,11 @@ pub enum ComponentError {
     Cache { path: PathBuf, cause: io::Error },
 }
 
+/// Hexadecimal SHA-256.
+pub fn component_hash(bytes: &[u8]) -> String {
+    format!("{:x}", Sha256::digest(bytes))
+}
+
 /// Loads components, through a folder of compiled ones that only this server writes.
 pub struct Components {
     engine: Engine,
@@ -107,7 +112,7 @@ impl Components {
         origin: &Path,
         bytes: &[u8],
     ) -> Result<(Component, String), ComponentError> {
-        let hash = format!("{:x}", Sha256::digest(bytes));
+        let hash = component_hash(bytes);
         let component = match self.cached(&hash) {
             Some(component) => component,
             None => self.compile(origin, bytes, &hash)?,

@@ -2,12 +2,11 @@
 //! that sees every shell.
 
 mod clock;
+mod components;
 mod limits;
 mod operate;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,11 +22,14 @@ use wasmkeep_supervisors::front::rules::{Shares, share};
 use wasmkeep_supervisors::front::{FrontConfig, FrontSpec};
 use wasmkeep_supervisors::limits::FRONT_WALL_BUDGET;
 use wasmkeep_supervisors::metrics::Metrics;
+use wasmkeep_supervisors::ports::Guest;
 use wasmkeep_supervisors::tree::{ClassSpec, Tree, TreeConfig, TreePorts};
 
+pub use self::components::{Reload, Source};
 pub use self::operate::{OfflineError, offline};
 
 use self::clock::SystemClock;
+use self::components::{Files, Loaded};
 use crate::config::ServeConfig;
 use crate::database::{DataDir, DatabaseConfig, LocalDatabases};
 use crate::edge::{Edge, EdgeState};
@@ -36,41 +38,15 @@ use crate::host::{Components, EngineConfig, GuestEngine, Outbound};
 /// After everything has stopped: how long threads of the runtime may take to end.
 const RUNTIME_WAIT: Duration = Duration::from_secs(1);
 
-/// Where the components of a node come from.
-pub enum Source {
-    /// The files the configuration names.
-    Files,
-    /// Files inside this executable, by the names the configuration gives them.
-    Embedded(&'static [(&'static str, &'static [u8])]),
-}
-
-impl Source {
-    fn read(&self, path: &Path) -> Result<Cow<'static, [u8]>> {
-        match self {
-            Source::Files => {
-                let bytes = fs::read(path);
-                let bytes = bytes.with_context(|| format!("{} cannot be read", path.display()))?;
-                Ok(Cow::Owned(bytes))
-            }
-            Source::Embedded(files) => {
-                let mut named = files.iter().filter(|(name, _)| path == Path::new(name));
-                let (_, bytes) = named
-                    .next()
-                    .with_context(|| format!("{} is not in this executable", path.display()))?;
-                Ok(Cow::Borrowed(bytes))
-            }
-        }
-    }
-}
-
 /// What a person is told once the node takes traffic.
 pub struct Started<'a> {
     pub address: SocketAddr,
     pub data_dir: &'a Path,
+    pub reload: Reload,
 }
 
 /// Runs a node until it is told to stop.
-pub fn run(config: &ServeConfig, source: &Source, tell: impl FnOnce(&Started<'_>)) -> Result<()> {
+pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started<'_>)) -> Result<()> {
     for file in &config.exposed_env_files {
         tracing::warn!(file = %file.display(), "everybody can read this env file: chmod 600");
     }
@@ -90,8 +66,10 @@ pub fn run(config: &ServeConfig, source: &Source, tell: impl FnOnce(&Started<'_>
         config.cpu_budget,
         config.memory_bytes_max,
     )?;
-    let classes = load(&components, config, source)?;
-    let front = load_front(&components, config, source)?;
+    let files = Files::new(components, source, config);
+    let Loaded { front, classes } = files.load()?;
+    let classes = class_specs(classes, config);
+    let front = config.front.as_ref().zip(front);
     let app = App::default_app();
     let databases = Arc::new(LocalDatabases::new(
         Arc::clone(&data_dir),
@@ -113,8 +91,9 @@ pub fn run(config: &ServeConfig, source: &Source, tell: impl FnOnce(&Started<'_>
         },
     ))?;
     let tree = Arc::new(tree);
-    let front = front.map(|spec| {
+    let front = front.map(|(settings, guest)| {
         let _on_it = runtime.enter();
+        let spec = FrontSpec { guest, values: settings.values.clone() };
         let front = FrontConfig {
             tenant: tenant.clone(),
             slots: shares.slots,
@@ -138,7 +117,8 @@ pub fn run(config: &ServeConfig, source: &Source, tell: impl FnOnce(&Started<'_>
     };
     tree.begin_alarms();
     mend_index(&runtime, databases, tenant, Arc::clone(&tree));
-    tell(&Started { address: edge.address, data_dir: data_dir.path() });
+    let reload = Reload { files, tree: Arc::clone(&tree), front: front.clone() };
+    tell(Started { address: edge.address, data_dir: data_dir.path(), reload });
     let ended = runtime.block_on(async {
         let ended = until_told(&tree).await;
         ready.store(false, Ordering::Relaxed);
@@ -175,35 +155,15 @@ fn shares(config: &ServeConfig, instances: usize) -> Result<Shares> {
     Ok(share(instances, front.requests_max, !config.actors.is_empty())?)
 }
 
-fn load_front(
-    components: &Components,
+/// The classes with what their actors may read, and who may reach them.
+fn class_specs(
+    classes: Vec<(Class, Arc<dyn Guest>)>,
     config: &ServeConfig,
-    source: &Source,
-) -> Result<Option<FrontSpec>> {
-    let Some(front) = &config.front else { return Ok(None) };
-    let load = || -> Result<_> {
-        let bytes = source.read(&front.file)?;
-        Ok(components.load_front(&front.file, &bytes, front.cpu_budget)?)
-    };
-    let guest = load().context("serve the front")?;
-    Ok(Some(FrontSpec { guest, values: front.values.clone() }))
-}
-
-fn load(
-    components: &Components,
-    config: &ServeConfig,
-    source: &Source,
-) -> Result<HashMap<Class, ClassSpec>> {
-    let specs = config.actors.iter().map(|actor| {
-        let class = &actor.class;
-        let load = || -> Result<_> {
-            let bytes = source.read(&actor.file)?;
-            Ok(components.load(&actor.file, &bytes)?)
-        };
-        let guest = load().with_context(|| format!("serve the class {class}"))?;
-        let access = config.access.get(class).cloned().unwrap_or_default();
-        let values = config.values.get(class).cloned().unwrap_or_default();
-        Ok((class.clone(), ClassSpec { guest, access, values }))
+) -> HashMap<Class, ClassSpec> {
+    let specs = classes.into_iter().map(|(class, guest)| {
+        let access = config.access.get(&class).cloned().unwrap_or_default();
+        let values = config.values.get(&class).cloned().unwrap_or_default();
+        (class, ClassSpec { guest, access, values })
     });
     specs.collect()
 }

@@ -135,6 +135,11 @@ impl Node {
         Setup::new("serve")
     }
 
+    /// A node of `wasmkeep dev`, whose project is to be its home.
+    pub fn dev() -> Setup {
+        Setup::new("dev")
+    }
+
     pub fn demo() -> Setup {
         Setup::new("demo")
     }
@@ -325,7 +330,7 @@ struct Running {
     child: Child,
     address: SocketAddr,
     agent: ureq::Agent,
-    /// What it prints after its first line.
+    /// What it prints after it has said where it listens.
     printed: Mutex<mpsc::Receiver<String>>,
     log: Arc<Mutex<String>>,
     log_reader: Option<std::thread::JoinHandle<()>>,
@@ -362,14 +367,16 @@ impl Running {
                 let _ = to_printed.send(line);
             }
         });
-        let line = printed.recv_timeout(patience()).ok();
-        let address = line.as_deref().and_then(|line| line.strip_prefix("listening on http://"));
-        let Some(address) = address.and_then(|address| address.parse().ok()) else {
+        let mut said = Vec::new();
+        let address = std::iter::from_fn(|| printed.recv_timeout(patience()).ok())
+            .inspect(|line| said.push(line.clone()))
+            .find_map(|line| line.strip_prefix("listening on http://")?.parse().ok());
+        let Some(address) = address else {
             let _ = child.kill();
             let _ = child.wait();
             let _ = log_reader.join();
             let log = log.lock().unwrap_or_else(PoisonError::into_inner);
-            panic!("the node did not start: it printed {line:?} and logged\n{log}");
+            panic!("the node did not start: it printed {said:?} and logged\n{log}");
         };
         keep_compiled_components(&data_dir);
         let agent = ureq::Agent::config_builder()

@@ -1,0 +1,132 @@
+//! The files of new projects. Sources are those of `examples/`, so what a project begins with is
+//! what the tests of this repository run.
+
+use std::path::Path;
+
+use super::Template;
+
+const REPOSITORY: &str = "https://github.com/wasmkeep/wasmkeep";
+const IGNORED: &str = "/target\n/.wasmkeep\n";
+
+/// What the text of a project depends on.
+pub struct Names {
+    /// Of the project: `my-app`.
+    project: String,
+    /// As rustc writes it: `my_app`.
+    artifact: String,
+    /// The value of the dependency on the SDK.
+    sdk: String,
+}
+
+impl Names {
+    pub fn new(project: &str, checkout: Option<&Path>) -> Self {
+        let sdk = match checkout {
+            Some(folder) => format!("{{ path = {:?} }}", folder.join("sdk-rust")),
+            None => format!("{{ git = {REPOSITORY:?} }}"),
+        };
+        Self { project: project.to_owned(), artifact: project.replace('-', "_"), sdk }
+    }
+}
+
+/// Paths in the project's folder, and what they hold.
+pub fn files(template: Template, names: &Names) -> Vec<(&'static str, String)> {
+    let mut files = vec![(".gitignore", IGNORED.to_owned())];
+    files.extend(match template {
+        Template::Counter => counter(names),
+        Template::Chat => chat(names),
+        Template::Front => front(names),
+    });
+    files
+}
+
+fn counter(names: &Names) -> Vec<(&'static str, String)> {
+    let Names { project, artifact, .. } = names;
+    let settings =
+        format!("{BUILD}\n[actors]\ncounter = \"target/wasm32-wasip2/release/{artifact}.wasm\"\n");
+    vec![
+        ("Cargo.toml", package(project, names) + PROFILE),
+        ("wasmkeep.toml", settings),
+        ("src/lib.rs", include_str!("../../../examples/counter/src/lib.rs").to_owned()),
+        ("README.md", readme(project, "curl http://127.0.0.1:8080/actor/counter/alice")),
+    ]
+}
+
+fn chat(names: &Names) -> Vec<(&'static str, String)> {
+    let mut files = workspace(names, "room");
+    files.extend([
+        ("front/src/lib.rs", include_str!("../../../examples/chat/front/src/lib.rs").to_owned()),
+        (
+            "front/page/index.html",
+            include_str!("../../../examples/chat/front/page/index.html").to_owned(),
+        ),
+        (
+            "front/page/chat.css",
+            include_str!("../../../examples/chat/front/page/chat.css").to_owned(),
+        ),
+        (
+            "front/page/chat.js",
+            include_str!("../../../examples/chat/front/page/chat.js").to_owned(),
+        ),
+        ("class/src/lib.rs", include_str!("../../../examples/chat/room/src/lib.rs").to_owned()),
+    ]);
+    files
+}
+
+fn front(names: &Names) -> Vec<(&'static str, String)> {
+    let mut files = workspace(names, "counter");
+    files.extend([
+        ("front/src/lib.rs", include_str!("front.rs.txt").to_owned()),
+        ("class/src/lib.rs", include_str!("../../../examples/counter/src/lib.rs").to_owned()),
+    ]);
+    files
+}
+
+/// A front, and the class behind it.
+fn workspace(names: &Names, class: &str) -> Vec<(&'static str, String)> {
+    let Names { project, artifact, .. } = names;
+    let built = "target/wasm32-wasip2/release";
+    let settings = format!(
+        "{BUILD}\n[front]\ncomponent = \"{built}/{artifact}_front.wasm\"\n\n\
+         [actors]\n{class} = \"{built}/{artifact}_{class}.wasm\"\n"
+    );
+    let manifest = "[workspace]\nresolver = \"3\"\nmembers = [\"front\", \"class\"]\n".to_owned();
+    vec![
+        ("Cargo.toml", manifest + PROFILE),
+        ("wasmkeep.toml", settings),
+        ("front/Cargo.toml", package(&format!("{project}-front"), names)),
+        ("class/Cargo.toml", package(&format!("{project}-{class}"), names)),
+        ("README.md", readme(project, "open http://127.0.0.1:8080/")),
+    ]
+}
+
+const BUILD: &str = "\
+# What `wasmkeep dev` builds and serves, and what `wasmkeep serve` serves as it is.
+
+[build]
+command = \"cargo build --release --target wasm32-wasip2\"
+";
+
+const PROFILE: &str = "
+[profile.release]
+opt-level = \"s\"
+lto = \"thin\"
+strip = \"debuginfo\"
+panic = \"abort\"
+";
+
+fn package(name: &str, names: &Names) -> String {
+    format!(
+        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
+         [lib]\ncrate-type = [\"cdylib\"]\n\n\
+         [dependencies]\nserde = {{ version = \"1\", features = [\"derive\"] }}\nwasmkeep-sdk = {}\n",
+        names.sdk
+    )
+}
+
+fn readme(project: &str, first: &str) -> String {
+    format!(
+        "# {project}\n\n```sh\nrustup target add wasm32-wasip2    # once\n\
+         wasmkeep dev                       # builds, serves, and serves each change\n{first}\n\
+         cargo test\n```\n\nTo serve what was built: `wasmkeep serve`.\n"
+    )
+}
