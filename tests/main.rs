@@ -7,6 +7,7 @@ mod alarm_restarts;
 mod alarms;
 mod calls;
 mod cli;
+mod clock;
 mod deletes;
 mod dev;
 mod durability;

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt, BufWriter};
 use tokio::sync::mpsc;
@@ -90,6 +91,15 @@ async fn carry_out(
         }
         Command::Sql(request) => unless_over(until, sql(operator, request, to)).await,
         Command::Export(request) => unless_over(until, export(operator, &request, to)).await,
+        Command::Hibernate(request) => {
+            operator.hibernate(&request).await?;
+            Ok(write_line(to, &Line::end()).await?)
+        }
+        Command::Advance { ms } => {
+            let now = operator.advance(Duration::from_millis(ms)).await?;
+            write_line(to, &Line::Clock { now_ms: now.0 }).await?;
+            Ok(write_line(to, &Line::end()).await?)
+        }
         Command::Tail(request) => match &operator.node {
             Some(node) => Ok(tail::follow(node, request, to, until).await??),
             None => Err(Failure::failed("no node runs on this data directory").into()),

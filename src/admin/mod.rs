@@ -6,7 +6,8 @@
 //! directory itself and has the answer written into a pipe. Either way a client reads lines
 //! (`protocol`).
 //!
-//! Promised: nothing here runs an actor's code, makes an actor or changes what one holds. A running
+//! Promised: nothing here runs an actor's code, makes an actor or changes what one holds, but for a
+//! test that moves the node's clock. A running
 //! node reads an actor's database between two of its events.
 
 mod answer;
@@ -21,7 +22,7 @@ mod socket;
 mod tail;
 
 pub use client::{Ask, ClientError, Session};
-pub use operator::{Operator, RunningNode};
+pub use operator::{Advance, Operator, RunningNode};
 pub use protocol::{
     ActorRequest, Command, Facts, Failure, FailureKind, Line, ListRequest, ListedActor, SqlCell,
     SqlRequest, Which,

@@ -14,6 +14,7 @@ use wasmkeep_supervisors::limits::WALL_BUDGET;
 use wasmkeep_supervisors::ports::{
     Catalogue, Database, KnownActor, KnownName, Left, SomeRows, SqlError, SqlValue,
 };
+use wasmkeep_supervisors::time::Timestamp;
 use wasmkeep_supervisors::tree::Tree;
 
 use super::protocol::{ActorRequest, Failure, FailureKind, ListRequest, ListedActor, SqlRequest};
@@ -37,7 +38,11 @@ pub struct RunningNode {
     pub tree: Arc<Tree>,
     pub tenant: Tenant,
     pub app: App,
+    /// Moves the node's clock on, if that is one that stands; what it shows then.
+    pub advance: Option<Advance>,
 }
+
+pub type Advance = Box<dyn Fn(Duration) -> Timestamp + Send + Sync>;
 
 impl RunningNode {
     /// Whether the actor may have a process of this node.
@@ -88,6 +93,32 @@ impl Operator {
             tracing::warn!(actor = %address, error = %fault, "close failed");
         }
         Ok(Some(answer))
+    }
+
+    /// Has an actor leave memory, if it is idle.
+    pub(super) async fn hibernate(&self, request: &ActorRequest) -> Result<(), Failure> {
+        let (address, app) = request.parse()?;
+        let Some(node) = self.node.as_ref().filter(|node| node.serves(&address, &app)) else {
+            return Ok(());
+        };
+        if node.tree.hibernate(&address).await {
+            return Ok(());
+        }
+        Err(Failure::new(FailureKind::Refused, "the actor has events: it sleeps when it is idle"))
+    }
+
+    /// Moves the node's clock on, and lets what follows from that begin.
+    pub(super) async fn advance(&self, by: Duration) -> Result<Timestamp, Failure> {
+        let advanced = self.node.as_ref().and_then(|node| Some((node, node.advance.as_ref()?)));
+        let Some((node, advance)) = advanced else {
+            return Err(Failure::new(
+                FailureKind::Refused,
+                "no node with a clock that can be moved runs here: start it with --clock manual",
+            ));
+        };
+        let now = advance(by);
+        node.tree.clock_moved(by).await;
+        Ok(now)
     }
 
     /// Hands the actors that were asked for to `each`, sorted by class and name, until it has

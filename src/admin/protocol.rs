@@ -30,6 +30,12 @@ pub enum Command {
     Sql(SqlRequest),
     Export(ActorRequest),
     Tail(TailRequest),
+    /// Has an idle actor leave memory.
+    Hibernate(ActorRequest),
+    /// Moves a clock that stands on.
+    Advance {
+        ms: u64,
+    },
 }
 
 /// Whose actors are meant.
@@ -89,6 +95,10 @@ pub enum Line {
     /// So many records are missing here.
     Gap {
         lost: u64,
+    },
+    /// What a clock shows that was moved.
+    Clock {
+        now_ms: u64,
     },
     /// The node stops.
     Stopped,

@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand, each with its arguments and a `run`.
 
 mod actor;
+mod clock;
 mod demo;
 mod dev;
 pub mod exit;
@@ -33,6 +34,8 @@ enum Command {
     Demo(demo::Args),
     /// List, show, query and export the actors of one node
     Actor(actor::Args),
+    /// Move the clock of a node that was started with --clock manual
+    Clock(clock::Args),
     /// Follow what happens on a running node
     Tail(tail::Args),
 }
@@ -45,6 +48,7 @@ impl Cli {
             Command::Dev(args) => dev::run(*args),
             Command::Demo(args) => demo::run(args),
             Command::Actor(args) => actor::run(args),
+            Command::Clock(args) => clock::run(args),
             Command::Tail(args) => tail::run(args),
         }
     }

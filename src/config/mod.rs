@@ -28,6 +28,8 @@ use crate::telemetry::LogFormat;
 
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 pub const DEFAULT_DATA_DIR: &str = "data";
+/// Of `wasmkeep dev`, in the project's folder.
+pub const DEV_DATA_DIR: &str = ".wasmkeep/data";
 pub const DEFAULT_FILE: &str = "wasmkeep.toml";
 
 /// How `serve` was told to run, before anything is filled in.
@@ -57,6 +59,10 @@ pub struct ServeArgs {
     /// Settings file [default: wasmkeep.toml, when there is one]
     #[arg(long, value_name = "FILE", env = "WASMKEEP_CONFIG")]
     pub config: Option<PathBuf>,
+    /// The time of day that alarms and actors go by. For tests: manual stands, and `wasmkeep clock
+    /// advance` moves it on
+    #[arg(long, value_name = "CLOCK", default_value = "system")]
+    pub clock: ClockKind,
     #[command(flatten)]
     pub common: CommonArgs,
     #[command(flatten)]
@@ -126,6 +132,13 @@ pub struct OutboundArgs {
     #[arg(long = "outbound-ca", value_name = "FILE", env = "WASMKEEP_OUTBOUND_CA")]
     #[arg(value_delimiter = ',')]
     pub ca_files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum ClockKind {
+    #[default]
+    System,
+    Manual,
 }
 
 /// `CLASS=FILE.wasm`.
@@ -224,6 +237,7 @@ pub struct ServeConfig {
     pub memory_bytes_max: usize,
     pub shutdown_grace: Duration,
     pub outbound: OutboundConfig,
+    pub clock: ClockKind,
     /// How `wasmkeep dev` makes the components; `serve` takes them as they are.
     pub build: Option<BuildTable>,
 }

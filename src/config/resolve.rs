@@ -125,6 +125,7 @@ pub fn merge(args: ServeArgs, file: ConfigFile, path: &Path) -> Result<ServeConf
             table.shutdown_grace_secs,
             limits::SHUTDOWN_GRACE,
         ),
+        clock: args.clock,
         build: file.build,
         outbound: OutboundConfig {
             ranges: given_or(outbound.ranges, table.allow_outbound),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 use wasmkeep_supervisors::ports::{
-    EventScope, FrontGuest, Guest, GuestFault, GuestFuture, Instance,
+    Clock, EventScope, FrontGuest, Guest, GuestFault, GuestFuture, Instance,
 };
 use wasmkeep_wit::actor::ActorPre;
 use wasmkeep_wit::actor::wasmkeep::actor as wit;
@@ -47,33 +47,31 @@ pub struct Components {
     linker: Linker<HostState>,
     front_linker: Linker<HostState>,
     cache: PathBuf,
-    outbound: Outbound,
-    cpu_budget: Duration,
-    memory_bytes_max: usize,
+    instances: InstanceConfig,
+}
+
+/// What each instance is given, and may use.
+#[derive(Clone)]
+pub struct InstanceConfig {
+    pub outbound: Outbound,
+    pub cpu_budget: Duration,
+    pub memory_bytes_max: usize,
+    /// What guests see as the time of day; the machine's, when there is none.
+    pub clock: Option<Arc<dyn Clock>>,
 }
 
 impl Components {
     pub fn new(
         engine: &Engine,
         cache: PathBuf,
-        outbound: Outbound,
-        cpu_budget: Duration,
-        memory_bytes_max: usize,
+        instances: InstanceConfig,
     ) -> Result<Self, ComponentError> {
         fs::create_dir_all(&cache)
             .map_err(|cause| ComponentError::Cache { path: cache.clone(), cause })?;
         let itself = |world| move |error| wrong_world(Path::new("the host itself"), world, &error);
         let front_linker = front_linker(engine).map_err(itself(FRONT))?;
         let linker = actor_linker(&front_linker).map_err(itself(ACTOR))?;
-        Ok(Self {
-            engine: engine.clone(),
-            linker,
-            front_linker,
-            cache,
-            outbound,
-            cpu_budget,
-            memory_bytes_max,
-        })
+        Ok(Self { engine: engine.clone(), linker, front_linker, cache, instances })
     }
 
     /// Loads a component; `origin` names it in errors.
@@ -84,9 +82,7 @@ impl Components {
         Ok(Arc::new(LoadedComponent {
             pre: ActorPre::new(pre).map_err(wrong)?,
             hash,
-            outbound: self.outbound.clone(),
-            cpu_budget: self.cpu_budget,
-            memory_bytes_max: self.memory_bytes_max,
+            instances: self.instances.clone(),
         }))
     }
 
@@ -101,9 +97,8 @@ impl Components {
         let wrong = |error| wrong_world(origin, FRONT, &error);
         let pre = self.front_linker.instantiate_pre(&component).map_err(wrong)?;
         let pre = FrontPre::new(pre).map_err(wrong)?;
-        let outbound = self.outbound.clone();
-        let memory_bytes_max = self.memory_bytes_max;
-        Ok(Arc::new(LoadedFront { pre, outbound, cpu_budget, memory_bytes_max }))
+        let instances = InstanceConfig { cpu_budget, ..self.instances.clone() };
+        Ok(Arc::new(LoadedFront { pre, instances }))
     }
 
     /// A component, compiled now or earlier, and its hash.
@@ -202,9 +197,7 @@ fn actor_linker(front: &Linker<HostState>) -> wasmtime::Result<Linker<HostState>
 struct LoadedComponent {
     pre: ActorPre<HostState>,
     hash: String,
-    outbound: Outbound,
-    cpu_budget: Duration,
-    memory_bytes_max: usize,
+    instances: InstanceConfig,
 }
 
 impl Guest for LoadedComponent {
@@ -214,9 +207,7 @@ impl Guest for LoadedComponent {
 
     fn instantiate(&self, scope: Arc<dyn EventScope>) -> GuestFuture<'_, Box<dyn Instance>> {
         Box::pin(async move {
-            let outbound = self.outbound.of_an_instance();
-            let state =
-                HostState::of_actor(scope, outbound, self.cpu_budget, self.memory_bytes_max);
+            let state = HostState::of_actor(scope, &self.instances);
             let instance = GuestInstance::new(&self.pre, state).await.map_err(|error| {
                 tracing::error!(error = format!("{error:#}"), "no instance could be made");
                 GuestFault::NotInstantiated(format!("{error:#}"))

@@ -21,6 +21,6 @@ mod state;
 mod storage;
 mod websockets;
 
-pub use component::{ComponentError, Components, component_hash};
+pub use component::{ComponentError, Components, InstanceConfig, component_hash};
 pub use engine::{EngineConfig, EngineError, GuestEngine};
 pub use outbound::{AddressRange, Outbound, OutboundConfig, OutboundError, RangeError};

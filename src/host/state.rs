@@ -4,14 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use wasmkeep_supervisors::ports::{EventScope, GuestScope};
+use wasmkeep_supervisors::ports::{Clock, EventScope, GuestScope};
 use wasmtime::ResourceLimiter;
 use wasmtime::component::ResourceTable;
-use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi::{HostWallClock, WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{
     RequestOptions, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
 };
 
+use super::component::InstanceConfig;
 use super::log::LogStream;
 use super::meter::Meter;
 use super::outbound::InstanceOutbound;
@@ -40,45 +41,37 @@ pub struct HostState {
 
 impl HostState {
     /// For an instance of an actor.
-    pub fn of_actor(
-        scope: Arc<dyn EventScope>,
-        outbound: InstanceOutbound,
-        cpu_budget: Duration,
-        memory_bytes_max: usize,
-    ) -> Self {
+    pub fn of_actor(scope: Arc<dyn EventScope>, config: &InstanceConfig) -> Self {
         let guest = Arc::clone(&scope) as Arc<dyn GuestScope>;
-        let state = Self::of_front(guest, outbound, cpu_budget, memory_bytes_max);
+        let state = Self::of_front(guest, config);
         Self { actor: Some(scope), ..state }
     }
 
     /// For an instance of the front.
-    pub fn of_front(
-        scope: Arc<dyn GuestScope>,
-        outbound: InstanceOutbound,
-        cpu_budget: Duration,
-        memory_bytes_max: usize,
-    ) -> Self {
-        let wasi = WasiCtx::builder()
-            .stdout(LogStream::new(Arc::clone(&scope), false))
+    pub fn of_front(scope: Arc<dyn GuestScope>, config: &InstanceConfig) -> Self {
+        let mut wasi = WasiCtx::builder();
+        wasi.stdout(LogStream::new(Arc::clone(&scope), false))
             .stderr(LogStream::new(Arc::clone(&scope), true))
             .allow_tcp(false)
             .allow_udp(false)
             .allow_ip_name_lookup(false)
             .socket_addr_check(|_, _| Box::pin(async { false }))
-            .max_random_size(RANDOM_BYTES_MAX)
-            .build();
+            .max_random_size(RANDOM_BYTES_MAX);
+        if let Some(clock) = &config.clock {
+            wasi.wall_clock(GuestClock(Arc::clone(clock)));
+        }
         let mut table = ResourceTable::new();
         table.set_max_capacity(HOST_OBJECTS_MAX);
         Self {
-            wasi,
+            wasi: wasi.build(),
             http: WasiHttpCtx::new(),
-            hooks: HttpHooks { outbound },
+            hooks: HttpHooks { outbound: config.outbound.of_an_instance() },
             table,
             scope,
             actor: None,
             meter: Meter::default(),
-            cpu_budget,
-            memory_limit: MemoryLimit { bytes_max: memory_bytes_max },
+            cpu_budget: config.cpu_budget,
+            memory_limit: MemoryLimit { bytes_max: config.memory_bytes_max },
         }
     }
 }
@@ -97,6 +90,19 @@ impl HostState {
     /// Ends the requests the event sent and did not finish with.
     pub fn end_outbound(&self) {
         self.hooks.outbound.end_event();
+    }
+}
+
+/// The time of day as a guest sees it, when it is not the machine's.
+struct GuestClock(Arc<dyn Clock>);
+
+impl HostWallClock for GuestClock {
+    fn resolution(&self) -> Duration {
+        Duration::from_millis(1)
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_millis(self.0.now().0)
     }
 }
 

@@ -22,18 +22,18 @@ use wasmkeep_supervisors::front::rules::{Shares, share};
 use wasmkeep_supervisors::front::{FrontConfig, FrontSpec};
 use wasmkeep_supervisors::limits::FRONT_WALL_BUDGET;
 use wasmkeep_supervisors::metrics::Metrics;
-use wasmkeep_supervisors::ports::Guest;
+use wasmkeep_supervisors::ports::{Clock, Guest};
 use wasmkeep_supervisors::tree::{ClassSpec, Tree, TreeConfig, TreePorts};
 
 pub use self::components::{Reload, Source};
 pub use self::operate::{OfflineError, offline};
 
-use self::clock::SystemClock;
+use self::clock::{ManualClock, SystemClock};
 use self::components::{Files, Loaded};
-use crate::config::ServeConfig;
+use crate::config::{ClockKind, ServeConfig};
 use crate::database::{DataDir, DatabaseConfig, LocalDatabases};
 use crate::edge::{Edge, EdgeState};
-use crate::host::{Components, EngineConfig, GuestEngine, Outbound};
+use crate::host::{Components, EngineConfig, GuestEngine, InstanceConfig, Outbound};
 
 /// After everything has stopped: how long threads of the runtime may take to end.
 const RUNTIME_WAIT: Duration = Duration::from_secs(1);
@@ -59,13 +59,19 @@ pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started<'_>))
     })?;
     let metrics = Arc::new(Metrics::new().context("register the metrics")?);
     let outbound = Outbound::new(config.outbound.clone(), Arc::clone(&metrics))?;
-    let components = Components::new(
-        &engine.engine,
-        data_dir.components(),
+    let manual_clock = match config.clock {
+        ClockKind::System => None,
+        ClockKind::Manual => Some(Arc::new(ManualClock::standing_now())),
+    };
+    let guest_clock = manual_clock.clone().map(|clock| clock as Arc<dyn Clock>);
+    let clock = guest_clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
+    let instances = InstanceConfig {
         outbound,
-        config.cpu_budget,
-        config.memory_bytes_max,
-    )?;
+        cpu_budget: config.cpu_budget,
+        memory_bytes_max: config.memory_bytes_max,
+        clock: guest_clock,
+    };
+    let components = Components::new(&engine.engine, data_dir.components(), instances)?;
     let files = Files::new(components, source, config);
     let Loaded { front, classes } = files.load()?;
     let classes = class_specs(classes, config);
@@ -81,7 +87,7 @@ pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started<'_>))
     let tenant = Tenant::default_tenant();
     let tree = runtime.block_on(Tree::start(
         classes,
-        TreePorts { databases: Arc::clone(&databases) as _, clock: Arc::new(SystemClock) },
+        TreePorts { databases: Arc::clone(&databases) as _, clock },
         Arc::clone(&metrics),
         TreeConfig {
             tenant: tenant.clone(),
@@ -113,7 +119,7 @@ pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started<'_>))
     let edge = Edge::start(config.listen, cores, state)?;
     let admin = {
         let _on_it = runtime.enter();
-        operate::listen(&data_dir, &tree, &tenant, &app)
+        operate::listen(&data_dir, &tree, &tenant, &app, manual_clock)
     };
     tree.begin_alarms();
     mend_index(&runtime, databases, tenant, Arc::clone(&tree));

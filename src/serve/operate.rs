@@ -8,7 +8,8 @@ use wasmkeep_supervisors::address::{App, Tenant};
 use wasmkeep_supervisors::ports::Catalogue;
 use wasmkeep_supervisors::tree::Tree;
 
-use crate::admin::{AdminServer, Operator, RunningNode};
+use super::clock::ManualClock;
+use crate::admin::{AdminServer, Advance, Operator, RunningNode};
 use crate::database::{DataDir, DataDirError, DatabaseConfig, LocalDatabases};
 
 #[derive(Debug, Error)]
@@ -35,8 +36,14 @@ pub fn listen(
     tree: &Arc<Tree>,
     tenant: &Tenant,
     app: &App,
+    clock: Option<Arc<ManualClock>>,
 ) -> Option<AdminServer> {
-    let node = RunningNode { tree: Arc::clone(tree), tenant: tenant.clone(), app: app.clone() };
+    let node = RunningNode {
+        tree: Arc::clone(tree),
+        tenant: tenant.clone(),
+        app: app.clone(),
+        advance: clock.map(|clock| -> Advance { Box::new(move |by| clock.advance(by)) }),
+    };
     let operator = operator(Arc::clone(data_dir), Some(node));
     AdminServer::start(data_dir.path(), operator)
         .inspect_err(|error| {

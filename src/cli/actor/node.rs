@@ -69,8 +69,14 @@ impl NodeArgs {
         ActorRequest { which: self.which(), class, name }
     }
 
+    /// The one that was named, or that `serve` uses here; else that of `dev`, if there is one.
     pub fn directory(&self) -> Result<PathBuf> {
-        Ok(config::data_dir(self.data_dir.clone(), self.config.clone())?)
+        let directory = config::data_dir(self.data_dir.clone(), self.config.clone())?;
+        let of_dev = Path::new(config::DEV_DATA_DIR);
+        if self.data_dir.is_none() && !directory.exists() && of_dev.exists() {
+            return Ok(of_dev.to_owned());
+        }
+        Ok(directory)
     }
 
     pub async fn ask(&self, command: Command) -> Result<Answer> {

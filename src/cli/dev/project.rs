@@ -5,10 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::config::{DEFAULT_FILE, ServeConfig};
-
-/// In the project's folder, beside its sources and never watched.
-const DATA: &str = ".wasmkeep/data";
+use crate::config::{DEFAULT_FILE, DEV_DATA_DIR, ServeConfig};
 
 #[derive(Debug, Clone)]
 pub struct Project {
@@ -40,7 +37,7 @@ impl Project {
     }
 
     pub fn data_dir(&self) -> PathBuf {
-        self.folder.join(DATA)
+        self.folder.join(DEV_DATA_DIR)
     }
 }
 

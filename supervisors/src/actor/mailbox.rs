@@ -30,6 +30,8 @@ pub enum ActorMessage {
     IdleCheck,
     /// Hibernate to make room: the gate has been closed for that, and the seat is bequeathed.
     Evict(oneshot::Sender<Seat>),
+    /// Hibernate because somebody asked for it: the gate has been closed for that.
+    Hibernate,
     /// The node stops: close everything after the events already queued.
     Close,
 }

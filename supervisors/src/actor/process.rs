@@ -119,6 +119,7 @@ impl Process for ActorProcess {
                 }
                 self.leave_memory(&myself, state, "evicted");
             }
+            ActorMessage::Hibernate => self.leave_memory(&myself, state, "asked"),
             ActorMessage::Close => {
                 state.shared.gate.close();
                 self.leave_memory(&myself, state, "stopping");

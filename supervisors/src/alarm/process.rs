@@ -58,6 +58,11 @@ impl Bell {
     /// From now on due alarms run.
     pub fn open(&self) {
         self.open.store(true, Ordering::SeqCst);
+        self.look();
+    }
+
+    /// Has the timer look at the clock and at what is due.
+    pub fn look(&self) {
         self.ring(Timestamp(0));
     }
 

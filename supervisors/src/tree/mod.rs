@@ -75,6 +75,7 @@ pub struct Tree {
     residents: Arc<Residents>,
     bell: Arc<Bell>,
     sockets: Arc<Sockets>,
+    idle_timeout: Duration,
     given_up: watch::Receiver<bool>,
 }
 
@@ -161,7 +162,18 @@ impl Tree {
             given_up: given_up_sender,
         };
         let (root, _joined) = RootSupervisor::spawn(None, supervisor, ()).await?;
-        Ok(Self { root, classes, calls, dispatcher, residents, bell, sockets, given_up })
+        let idle_timeout = config.idle_timeout;
+        Ok(Self {
+            root,
+            classes,
+            calls,
+            dispatcher,
+            residents,
+            bell,
+            sockets,
+            idle_timeout,
+            given_up,
+        })
     }
 
     /// A front before this tree's actors. Its requests run on the current runtime.
@@ -254,6 +266,30 @@ impl Tree {
     /// The node takes traffic: due alarms run from now on.
     pub fn begin_alarms(&self) {
         self.bell.open();
+    }
+
+    /// Has an actor leave memory, and returns once it has. False when it is not idle.
+    pub async fn hibernate(&self, address: &Address) -> bool {
+        let Some(mailbox) = self.residents.find(address) else { return true };
+        if !mailbox.shared.gate.close_if_idle() {
+            return false;
+        }
+        let _ = mailbox.process.send_message(ActorMessage::Hibernate);
+        mailbox.shared.gone().await;
+        true
+    }
+
+    /// The wall clock was moved by so much: alarms that are due now run, and actors that would have
+    /// been idle for long enough leave memory. For clocks of tests; an ordinary one may move too,
+    /// and is looked at once in a while.
+    pub async fn clock_moved(&self, by: Duration) {
+        self.bell.look();
+        if by < self.idle_timeout {
+            return;
+        }
+        for mailbox in self.residents.all() {
+            self.hibernate(&mailbox.shared.address).await;
+        }
     }
 
     /// True once the tree has given up restarting: the node must stop.
