@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand, each with its arguments and a `run`.
 
 mod actor;
+mod build;
 mod clock;
 mod demo;
 mod dev;
@@ -28,6 +29,8 @@ enum Command {
     Serve(Box<serve::Args>),
     /// Write a new project
     New(new::Args),
+    /// Build the project of this folder
+    Build(build::Args),
     /// Build the project of this folder, serve it, and serve each change
     Dev(Box<dev::Args>),
     /// Serve examples that are built in: a chat and a counter, to try things with
@@ -45,6 +48,7 @@ impl Cli {
         match self.command {
             Command::Serve(args) => serve::run(*args),
             Command::New(args) => new::run(args),
+            Command::Build(args) => build::run(args),
             Command::Dev(args) => dev::run(*args),
             Command::Demo(args) => demo::run(args),
             Command::Actor(args) => actor::run(args),

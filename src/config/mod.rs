@@ -309,6 +309,12 @@ fn read_env_files(paths: &[PathBuf], exposed: &mut Vec<PathBuf>) -> Result<Value
     Ok(pairs.into_iter().collect())
 }
 
+/// How the project of a settings file is built, if the file says so.
+pub fn build_settings(settings: &Path) -> Result<Option<BuildTable>, ConfigError> {
+    let (file, _) = read_file(Some(settings.to_owned()))?;
+    Ok(file.build)
+}
+
 /// The settings file, empty when none was given and there is none, and where it is.
 fn read_file(given: Option<PathBuf>) -> Result<(ConfigFile, PathBuf), ConfigError> {
     let default = Path::new(DEFAULT_FILE);

@@ -3,13 +3,14 @@
 //! A failing step does not hide the ones after it, except those that need what it makes. The last
 //! line names what failed.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
 use crate::usage::UsageError;
-use crate::{apt, command, embed, guests, tidy};
+use crate::{apt, command, embed, guests, repo, tidy};
 
 /// What one call of cargo works on. What shares a call shares the features of its dependencies: with
 /// the SDK beside it, the server would get a wasmtime of its own, unlike that of a bare `cargo run`.
@@ -52,13 +53,23 @@ pub fn run(arguments: &[String]) -> Result<()> {
     steps.run("unit tests", || command::run(runner.tests(Part::Server).args(["--lib", "--bins"])));
     steps.run("unit tests of the rest", || {
         command::run(runner.tests(Part::Rest).args(["--lib", "--bins"]))?;
-        command::run(command::cargo().args(["test", "--doc", "--package", "wasmkeep-sdk"]))
+        command::run(command::cargo().args([
+            "test",
+            "--doc",
+            "--package",
+            "wasmkeep-sdk",
+            "--package",
+            "wasmkeep-testkit",
+        ]))
     });
     if options.fast {
         return steps.finish("without guests and black-box tests, as --fast asks");
     }
     if has_guests {
         steps.run("black-box tests", || black_box(&runner, &options.filter));
+        if options.filter.is_empty() {
+            steps.run("tests of the test kit", || test_kit(&runner));
+        }
     } else {
         steps.skip("black-box tests", "there are no guests to run");
     }
@@ -127,6 +138,18 @@ fn black_box(runner: &Runner, filter: &[String]) -> Result<()> {
     command::run(&mut tests)
 }
 
+/// On the server that the black-box tests were run on.
+fn test_kit(runner: &Runner) -> Result<()> {
+    let mut tests = command::cargo();
+    runner.begin(&mut tests);
+    tests.args(["--package", "wasmkeep-testkit", "--tests"]);
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| repo::root().join("target"));
+    tests.env("WASMKEEP", target.join("debug/wasmkeep"));
+    tests.env("WASMKEEP_COMPONENTS", guests::folder());
+    command::run(&mut tests)
+}
+
 enum Runner {
     Nextest,
     Cargo,
@@ -144,12 +167,16 @@ impl Runner {
 
     fn tests(&self, part: Part) -> Command {
         let mut tests = command::cargo();
+        self.begin(&mut tests);
+        part.select(&mut tests);
+        tests
+    }
+
+    fn begin(&self, tests: &mut Command) {
         match self {
             Self::Nextest => tests.args(["nextest", "run"]),
             Self::Cargo => tests.args(["test", "--no-fail-fast"]),
         };
-        part.select(&mut tests);
-        tests
     }
 }
 

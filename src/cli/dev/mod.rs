@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use self::build::build;
-use self::project::Project;
+pub use self::build::build;
+pub use self::project::Project;
 use self::watch::Watch;
 use crate::config::{self, ServeArgs, ServeConfig};
 use crate::serve::{self, Reload, Source, Started};
@@ -43,13 +43,7 @@ pub fn run(args: Args) -> Result<()> {
     serve.common.data_dir.get_or_insert_with(|| project.data_dir());
     serve.config = Some(project.settings.clone());
     let config = config::resolve(serve)?;
-    let settings = config.build.clone().with_context(|| {
-        format!(
-            "{} does not say how the project is built: add [build] with a command, as in \
-             `wasmkeep dev --help`",
-            project.settings.display()
-        )
-    })?;
+    let settings = config.build.clone().with_context(|| project.has_no_build())?;
     let mut watch = Watch::start(&settings.watch, &project, project::made(&config))?;
     while !build(&settings.command, &project.folder) {
         println!("waiting for a change");

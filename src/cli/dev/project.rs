@@ -36,6 +36,15 @@ impl Project {
         Ok(Self { folder, settings })
     }
 
+    /// What to say when its settings do not tell how it is built.
+    pub fn has_no_build(&self) -> String {
+        format!(
+            "{} does not say how the project is built: add [build] with a command, as in \
+             `wasmkeep dev --help`",
+            self.settings.display()
+        )
+    }
+
     pub fn data_dir(&self) -> PathBuf {
         self.folder.join(DEV_DATA_DIR)
     }

@@ -16,15 +16,22 @@ pub struct Names {
     artifact: String,
     /// The value of the dependency on the SDK.
     sdk: String,
+    /// That on the test kit.
+    testkit: String,
 }
 
 impl Names {
     pub fn new(project: &str, checkout: Option<&Path>) -> Self {
-        let sdk = match checkout {
-            Some(folder) => format!("{{ path = {:?} }}", folder.join("sdk-rust")),
+        let dependency = |folder: &str| match checkout {
+            Some(checkout) => format!("{{ path = {:?} }}", checkout.join(folder)),
             None => format!("{{ git = {REPOSITORY:?} }}"),
         };
-        Self { project: project.to_owned(), artifact: project.replace('-', "_"), sdk }
+        Self {
+            project: project.to_owned(),
+            artifact: project.replace('-', "_"),
+            sdk: dependency("sdk-rust"),
+            testkit: dependency("testkit"),
+        }
     }
 }
 
@@ -47,6 +54,7 @@ fn counter(names: &Names) -> Vec<(&'static str, String)> {
         ("Cargo.toml", package(project, names) + PROFILE),
         ("wasmkeep.toml", settings),
         ("src/lib.rs", include_str!("../../../examples/counter/src/lib.rs").to_owned()),
+        ("tests/counter.rs", include_str!("counter_test.rs.txt").to_owned()),
         ("README.md", readme(project, "curl http://127.0.0.1:8080/actor/counter/alice")),
     ]
 }
@@ -68,6 +76,7 @@ fn chat(names: &Names) -> Vec<(&'static str, String)> {
             include_str!("../../../examples/chat/front/page/chat.js").to_owned(),
         ),
         ("class/src/lib.rs", include_str!("../../../examples/chat/room/src/lib.rs").to_owned()),
+        ("class/tests/room.rs", include_str!("chat_test.rs.txt").to_owned()),
     ]);
     files
 }
@@ -76,6 +85,7 @@ fn front(names: &Names) -> Vec<(&'static str, String)> {
     let mut files = workspace(names, "counter");
     files.extend([
         ("front/src/lib.rs", include_str!("front.rs.txt").to_owned()),
+        ("front/tests/page.rs", include_str!("front_test.rs.txt").to_owned()),
         ("class/src/lib.rs", include_str!("../../../examples/counter/src/lib.rs").to_owned()),
     ]);
     files
@@ -118,8 +128,9 @@ fn package(name: &str, names: &Names) -> String {
     format!(
         "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
          [lib]\ncrate-type = [\"cdylib\"]\n\n\
-         [dependencies]\nserde = {{ version = \"1\", features = [\"derive\"] }}\nwasmkeep-sdk = {}\n",
-        names.sdk
+         [dependencies]\nserde = {{ version = \"1\", features = [\"derive\"] }}\nwasmkeep-sdk = {}\n\n\
+         [dev-dependencies]\nserde_json = \"1\"\nwasmkeep-testkit = {}\n",
+        names.sdk, names.testkit
     )
 }
 
