@@ -47,7 +47,7 @@ impl WebSocket {
 
     /// The next message, which is a text.
     #[track_caller]
-    pub fn next(&mut self) -> String {
+    pub fn next_text(&mut self) -> String {
         match self.read() {
             Ok(Message::Text(text)) => text.to_string(),
             other => panic!("a text was expected: {other:?}"),
@@ -57,7 +57,7 @@ impl WebSocket {
     /// The next message, which is a text, read as JSON.
     #[track_caller]
     pub fn next_json<T: DeserializeOwned>(&mut self) -> T {
-        let text = self.next();
+        let text = self.next_text();
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 

@@ -33,7 +33,7 @@ impl Tail {
     /// The next record that fits, others passed over. Its fields are those that the page of the
     /// command line lists: `kind`, `class`, `name`, and more for each kind.
     #[track_caller]
-    pub fn next(&mut self, what: &str, mut fits: impl FnMut(&Value) -> bool) -> Value {
+    pub fn wait_for(&mut self, what: &str, mut fits: impl FnMut(&Value) -> bool) -> Value {
         let mut others = Vec::new();
         while let Ok(line) = self.records.recv_timeout(PATIENCE) {
             let record: Value = serde_json::from_str(&line).expect("a record is JSON");

@@ -33,9 +33,9 @@ fn what_happens_is_followed() {
     let node = node();
     let mut tail = node.tail();
     node.actor("probe/a").get("/log?text=hello-tail").ok();
-    let line = tail.next("the line", |record| record["kind"] == "log");
+    let line = tail.wait_for("the line", |record| record["kind"] == "log");
     assert_eq!((&line["name"], &line["text"]), (&json!("a"), &json!("hello-tail")));
-    let request = tail.next("the request", |record| record["kind"] == "request");
+    let request = tail.wait_for("the request", |record| record["kind"] == "request");
     assert_eq!(request["status"], 200);
     eventually("the server's log has it", || node.log().contains("hello-tail"));
 }
@@ -50,7 +50,7 @@ fn data_outlives_a_crash_and_a_restart_and_sockets_do_not() {
     node.actor("probe/a").post("/sql", sql.to_string()).ok();
     let mut socket = node.websocket("/actor/probe/a?name=ann");
     socket.send("hello");
-    assert_eq!(socket.next(), "hello");
+    assert_eq!(socket.next_text(), "hello");
     socket.send_binary([1, 2]);
     assert_eq!(socket.next_binary(), [1, 2]);
     assert!(socket.is_silent_for(Duration::from_millis(20)));
@@ -73,6 +73,6 @@ fn an_actor_that_is_busy_does_not_sleep() {
     let actor = node.actor("probe/a");
     let mut tail = node.tail();
     std::thread::spawn(move || actor.get("/wait?ms=2000"));
-    tail.next("it wakes", |record| record["kind"] == "wake");
+    tail.wait_for("it wakes", |record| record["kind"] == "wake");
     node.sleep("probe/a");
 }
