@@ -8,6 +8,7 @@ mod alarms;
 mod calls;
 mod cli;
 mod clock;
+mod console;
 mod deletes;
 mod dev;
 mod durability;

@@ -1,5 +1,6 @@
 //! The other end: asks, and reads the lines of the answer.
 
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use super::answer::answer;
 use super::lines::{read_line, write_line};
 use super::operator::Operator;
 use super::protocol::{Command, Failure, LINE_BYTES_MAX, Line, Request, VERSION};
+use super::tail::Over;
 
 /// Bytes between a command and the answer it writes itself.
 const PIPE_BYTES: usize = 256 * 1024;
@@ -39,6 +41,29 @@ pub enum ClientError {
     Broken(#[from] io::Error),
 }
 
+/// Answers a line of a request, on the present runtime. The answer ends when nobody reads it, or
+/// when `stopping` is ready.
+pub fn answer_into_pipe(
+    operator: Arc<Operator>,
+    line: Vec<u8>,
+    stopping: impl Future<Output = ()> + Send + 'static,
+) -> impl AsyncRead + Send + 'static {
+    let (written, read) = tokio::io::duplex(PIPE_BYTES);
+    tokio::spawn(async move {
+        let (mut dropped, mut written) = tokio::io::split(written);
+        let until = std::pin::pin!(async {
+            let mut nothing = [0];
+            tokio::select! {
+                _ = dropped.read(&mut nothing) => Over::ClientLeft,
+                () = stopping => Over::NodeStops,
+            }
+        });
+        // An error says that nobody reads any more.
+        let _ = answer(&operator, &line, &mut written, until).await;
+    });
+    read
+}
+
 impl Ask {
     pub async fn ask(self, command: Command) -> Result<Session, ClientError> {
         let request = Request { version: VERSION, command };
@@ -51,12 +76,7 @@ impl Ask {
             }
             Ask::Directory(operator) => {
                 let line = serde_json::to_vec(&request).map_err(io::Error::other)?;
-                let (mut written, read) = tokio::io::duplex(PIPE_BYTES);
-                tokio::spawn(async move {
-                    // An error says that nobody reads any more.
-                    let never = std::pin::pin!(std::future::pending());
-                    let _ = answer(&operator, &line, &mut written, never).await;
-                });
+                let read = answer_into_pipe(operator, line, std::future::pending());
                 Ok(Session { from: Box::pin(BufReader::new(read)), _to: None })
             }
         }

@@ -21,11 +21,11 @@ mod show;
 mod socket;
 mod tail;
 
-pub use client::{Ask, ClientError, Session};
+pub use client::{Ask, ClientError, Session, answer_into_pipe};
 pub use operator::{Advance, Operator, RunningNode};
 pub use protocol::{
-    ActorRequest, Command, Facts, Failure, FailureKind, Line, ListRequest, ListedActor, SqlCell,
-    SqlRequest, Which,
+    ActorRequest, Command, Facts, Failure, FailureKind, Line, ListRequest, ListedActor,
+    REQUEST_BYTES_MAX, SqlCell, SqlRequest, Which,
 };
 pub use server::AdminServer;
 pub use socket::connect;

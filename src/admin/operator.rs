@@ -164,6 +164,7 @@ impl Operator {
             wal_bytes: 0,
             alarm_ms: alarm.map(|due| due.0),
             resident: self.node.as_ref().map(|_| false),
+            sockets: self.node.as_ref().map(|_| 0),
         };
         let name = match name {
             KnownName::Name(name) => name,
@@ -176,8 +177,9 @@ impl Operator {
             let sizes = sizes.unwrap_or_default();
             (listed.database_bytes, listed.wal_bytes) = (sizes.database, sizes.wal);
         }
-        if let Some(node) = &self.node {
-            listed.resident = Some(node.has(tenant, app) && node.tree.is_resident(&address));
+        if let Some(node) = self.node.as_ref().filter(|node| node.has(tenant, app)) {
+            listed.resident = Some(node.tree.is_resident(&address));
+            listed.sockets = Some(node.tree.sockets_of(&address) as u64);
         }
         Ok(listed)
     }

@@ -166,6 +166,8 @@ pub struct ListedActor {
     pub alarm_ms: Option<u64>,
     /// None when no node runs.
     pub resident: Option<bool>,
+    /// Its WebSockets; none when no node runs.
+    pub sockets: Option<u64>,
 }
 
 /// What is known of one actor.
@@ -205,6 +207,7 @@ pub struct NodeFacts {
     /// An event runs now.
     pub is_busy: bool,
     pub queued: u64,
+    pub sockets: u64,
     pub quarantined_ms: Option<u64>,
 }
 

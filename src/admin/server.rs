@@ -36,10 +36,10 @@ pub struct AdminServer {
 
 impl AdminServer {
     /// Listens in the data directory, on the present runtime.
-    pub fn start(directory: &Path, operator: Operator) -> io::Result<Self> {
+    pub fn start(directory: &Path, operator: Arc<Operator>) -> io::Result<Self> {
         let listener = socket::listen(directory)?;
         let (stop, stopping) = watch::channel(false);
-        let serving = tokio::spawn(serve(listener, Arc::new(operator), stopping));
+        let serving = tokio::spawn(serve(listener, operator, stopping));
         Ok(Self { directory: directory.to_owned(), stop, serving })
     }
 

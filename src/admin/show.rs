@@ -76,6 +76,7 @@ impl Operator {
             resident: standing.queue.is_some(),
             is_busy: standing.queue.is_some_and(|queue| queue.is_running),
             queued: standing.queue.map_or(0, |queue| queue.waiting),
+            sockets: standing.sockets as u64,
             quarantined_ms: quarantined.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX)),
         }
     }

@@ -94,6 +94,9 @@ pub struct ServeTable {
     pub sql_cpu_budget_ms: Option<u64>,
     pub memory_mb: Option<u64>,
     pub shutdown_grace_secs: Option<u64>,
+    pub admin_listen: Option<SocketAddr>,
+    /// A relative one is looked for beside the settings file.
+    pub admin_token_file: Option<PathBuf>,
     #[serde(default)]
     pub allow_outbound: Vec<AddressRange>,
     #[serde(default)]
@@ -110,7 +113,8 @@ pub fn parse(text: &str, path: &Path) -> Result<ConfigFile, ConfigError> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let FrontTable { component, env } = &mut file.front;
     let env_files = file.env.values_mut().chain(env).flat_map(EnvFiles::paths_mut);
-    let others = file.serve.outbound_ca.iter_mut().chain(component).chain(env_files);
+    let token = file.serve.admin_token_file.iter_mut();
+    let others = file.serve.outbound_ca.iter_mut().chain(component).chain(env_files).chain(token);
     let watched = file.build.iter_mut().flat_map(|build| &mut build.watch);
     for named in file.actors.values_mut().chain(others).chain(watched) {
         *named = folder.join(&*named);

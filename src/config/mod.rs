@@ -1,6 +1,7 @@
 //! Settings: what flags, environment and `wasmkeep.toml` say, resolved into one `ServeConfig`.
 //! A flag wins over the environment, and that over the file.
 
+mod console;
 mod env_file;
 mod file;
 mod resolve;
@@ -21,6 +22,7 @@ use wasmkeep_supervisors::address::Class;
 use wasmkeep_supervisors::limits::ENV_FILE_BYTES_MAX;
 use wasmkeep_supervisors::values::Values;
 
+pub use self::console::{ConsoleSettings, Token};
 pub use self::file::BuildTable;
 use self::file::ConfigFile;
 use crate::host::{AddressRange, OutboundConfig};
@@ -65,6 +67,8 @@ pub struct ServeArgs {
     pub clock: ClockKind,
     #[command(flatten)]
     pub common: CommonArgs,
+    #[command(flatten)]
+    pub admin: AdminArgs,
     #[command(flatten)]
     pub limits: LimitArgs,
     #[command(flatten)]
@@ -115,6 +119,17 @@ pub struct LimitArgs {
     /// Seconds that queued events may still run after a stop is asked for [default: 10]
     #[arg(long, value_name = "SECS", env = "WASMKEEP_SHUTDOWN_GRACE_SECS")]
     pub shutdown_grace_secs: Option<u64>,
+}
+
+/// The console, for operators.
+#[derive(Debug, Clone, Default, Args)]
+pub struct AdminArgs {
+    /// Address and port of the console, for operators; not served unless it is given
+    #[arg(long, value_name = "ADDR:PORT", env = "WASMKEEP_ADMIN_LISTEN")]
+    pub admin_listen: Option<SocketAddr>,
+    /// File with the token that the console asks for
+    #[arg(long, value_name = "FILE", env = "WASMKEEP_ADMIN_TOKEN_FILE")]
+    pub admin_token_file: Option<PathBuf>,
 }
 
 /// What requests of actors may reach beyond public addresses.
@@ -223,8 +238,8 @@ pub struct ServeConfig {
     pub env_files: HashMap<Class, Vec<PathBuf>>,
     /// What those files give each class to read.
     pub values: HashMap<Class, Values>,
-    /// Those of them that everybody on the machine can read.
-    pub exposed_env_files: Vec<PathBuf>,
+    /// Those of them, and of files with tokens, that everybody on the machine can read.
+    pub exposed_files: Vec<PathBuf>,
     pub listen: SocketAddr,
     pub data_dir: PathBuf,
     pub log_format: LogFormat,
@@ -238,6 +253,7 @@ pub struct ServeConfig {
     pub shutdown_grace: Duration,
     pub outbound: OutboundConfig,
     pub clock: ClockKind,
+    pub console: Option<ConsoleSettings>,
     /// How `wasmkeep dev` makes the components; `serve` takes them as they are.
     pub build: Option<BuildTable>,
 }
@@ -267,6 +283,14 @@ pub enum ConfigError {
     EnvFileTooLarge { path: PathBuf },
     #[error("the env file {path} is wrong: line {line} {wrong}")]
     EnvFileWrong { path: PathBuf, line: usize, wrong: env_file::Wrong },
+    #[error("the token file {path} cannot be read: {cause}")]
+    TokenFileUnreadable { path: PathBuf, cause: io::Error },
+    #[error(
+        "the token file {path} is wrong: it holds one word of 16 to 1,024 visible ASCII characters"
+    )]
+    TokenFileWrong { path: PathBuf },
+    #[error("--{flag} is given without {lacks}")]
+    Lacks { flag: &'static str, lacks: &'static str },
     #[error("--{flag} is {given}; {expected}")]
     OutOfRange { flag: &'static str, given: u64, expected: &'static str },
 }
@@ -285,13 +309,20 @@ pub fn data_dir(given: Option<PathBuf>, config: Option<PathBuf>) -> Result<PathB
 /// Fills in what flags and environment left open: from the settings file, then from the defaults.
 pub fn resolve(args: ServeArgs) -> Result<ServeConfig, ConfigError> {
     let (file, path) = read_file(args.config.clone())?;
+    let listen = args.admin.admin_listen.or(file.serve.admin_listen);
+    let token_file =
+        args.admin.admin_token_file.clone().or_else(|| file.serve.admin_token_file.clone());
     let mut config = resolve::merge(args, file, &path)?;
+    if let Some((listen, file)) = console::settings(listen, token_file)? {
+        let token = read_token(&file, &mut config.exposed_files)?;
+        config.console = Some(ConsoleSettings { listen: Some(listen), token });
+    }
     for (class, paths) in &config.env_files {
-        let values = read_env_files(paths, &mut config.exposed_env_files)?;
+        let values = read_env_files(paths, &mut config.exposed_files)?;
         config.values.insert(class.clone(), values);
     }
     if let Some(front) = &mut config.front {
-        front.values = read_env_files(&front.env_files, &mut config.exposed_env_files)?;
+        front.values = read_env_files(&front.env_files, &mut config.exposed_files)?;
     }
     Ok(config)
 }
@@ -315,6 +346,19 @@ pub fn build_settings(settings: &Path) -> Result<Option<BuildTable>, ConfigError
     Ok(file.build)
 }
 
+/// The token of a file. One that everybody can read is noted.
+fn read_token(path: &Path, exposed: &mut Vec<PathBuf>) -> Result<Token, ConfigError> {
+    let unreadable = |cause| ConfigError::TokenFileUnreadable { path: path.to_owned(), cause };
+    let file = fs::File::open(path).map_err(unreadable)?;
+    if is_read_by_others(&file).map_err(unreadable)? {
+        exposed.push(path.to_owned());
+    }
+    let mut text = String::new();
+    let most = console::TOKEN_BYTES_MAX as u64 + 1;
+    file.take(most).read_to_string(&mut text).map_err(unreadable)?;
+    Token::parse(&text).ok_or_else(|| ConfigError::TokenFileWrong { path: path.to_owned() })
+}
+
 /// The settings file, empty when none was given and there is none, and where it is.
 fn read_file(given: Option<PathBuf>) -> Result<(ConfigFile, PathBuf), ConfigError> {
     let default = Path::new(DEFAULT_FILE);
@@ -328,10 +372,9 @@ fn read_file(given: Option<PathBuf>) -> Result<(ConfigFile, PathBuf), ConfigErro
 
 /// The names and values of a file, and whether everybody on the machine can read it.
 fn read_env_file(path: &Path) -> Result<(Vec<(String, String)>, bool), ConfigError> {
-    const READ_BY_OTHERS: u32 = 0o004;
     let unreadable = |cause| ConfigError::EnvFileUnreadable { path: path.to_owned(), cause };
     let file = fs::File::open(path).map_err(unreadable)?;
-    let mode = file.metadata().map_err(unreadable)?.mode();
+    let is_exposed = is_read_by_others(&file).map_err(unreadable)?;
     let mut bytes = Vec::new();
     file.take(ENV_FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() > ENV_FILE_BYTES_MAX {
@@ -340,5 +383,11 @@ fn read_env_file(path: &Path) -> Result<(Vec<(String, String)>, bool), ConfigErr
     let pairs = env_file::parse(&bytes).map_err(|env_file::WrongLine { line, wrong }| {
         ConfigError::EnvFileWrong { path: path.to_owned(), line, wrong }
     })?;
-    Ok((pairs, mode & READ_BY_OTHERS != 0))
+    Ok((pairs, is_exposed))
+}
+
+/// Whether everybody on the machine can read a file.
+fn is_read_by_others(file: &fs::File) -> io::Result<bool> {
+    const READ_BY_OTHERS: u32 = 0o004;
+    Ok(file.metadata()?.mode() & READ_BY_OTHERS != 0)
 }

@@ -91,7 +91,7 @@ pub fn merge(args: ServeArgs, file: ConfigFile, path: &Path) -> Result<ServeConf
         access,
         env_files,
         values: HashMap::new(),
-        exposed_env_files: Vec::new(),
+        exposed_files: Vec::new(),
         listen: common.listen.or(table.listen).unwrap_or_else(default_listen),
         data_dir: common.data_dir.or(table.data_dir).unwrap_or_else(|| DEFAULT_DATA_DIR.into()),
         log_format: common.log_format.or(table.log_format).unwrap_or_default(),
@@ -126,6 +126,7 @@ pub fn merge(args: ServeArgs, file: ConfigFile, path: &Path) -> Result<ServeConf
             limits::SHUTDOWN_GRACE,
         ),
         clock: args.clock,
+        console: None,
         build: file.build,
         outbound: OutboundConfig {
             ranges: given_or(outbound.ranges, table.allow_outbound),

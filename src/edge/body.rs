@@ -123,7 +123,7 @@ async fn forward(mut payload: Payload, arrived: Bytes, pieces: mpsc::Sender<Piec
     }
 }
 
-async fn next(payload: &mut Payload) -> Option<Result<Bytes, PayloadError>> {
+pub async fn next(payload: &mut Payload) -> Option<Result<Bytes, PayloadError>> {
     std::future::poll_fn(|context| Pin::new(&mut *payload).poll_next(context)).await
 }
 

@@ -7,10 +7,12 @@
 mod actor;
 mod body;
 mod connection;
+mod console;
 mod front;
 mod health;
 mod respond;
 mod server;
 mod websocket;
 
-pub use server::{Edge, EdgeError, EdgeState};
+pub use console::{Commands, ConsoleSpec};
+pub use server::{Edge, EdgeError, EdgeState, Serves};

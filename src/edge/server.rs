@@ -24,7 +24,8 @@ use wasmkeep_supervisors::limits::KEEP_ALIVE_WAIT;
 use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::tree::Tree;
 
-use super::{actor, body, connection, front, health, respond};
+use super::console::ConsoleSpec;
+use super::{actor, body, connection, console, front, health, respond};
 
 /// After the actors have stopped: how long answers already made may take to leave.
 const LAST_ANSWERS_SECS: u64 = 2;
@@ -32,8 +33,8 @@ const BACKLOG: u32 = 4096;
 
 #[derive(Debug, Error)]
 pub enum EdgeError {
-    #[error("{address} cannot be listened on: {cause}; choose another --listen")]
-    NotBound { address: SocketAddr, cause: io::Error },
+    #[error("{address} cannot be listened on: {cause}; choose another --{flag}")]
+    NotBound { address: SocketAddr, cause: io::Error, flag: &'static str },
     #[error("the HTTP server did not start: {0}")]
     NotStarted(io::Error),
 }
@@ -45,6 +46,17 @@ pub struct EdgeState {
     pub metrics: Arc<Metrics>,
     pub tenant: Tenant,
     pub ready: Arc<AtomicBool>,
+    pub console: Option<ConsoleSpec>,
+    pub serves: Serves,
+}
+
+/// What an address is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Serves {
+    /// Actors, the front, and what is the server's own.
+    Everything,
+    /// What is the server's own, alone.
+    Operators,
 }
 
 /// A listening server.
@@ -56,6 +68,10 @@ pub struct Edge {
 
 impl Edge {
     pub fn start(address: SocketAddr, workers: usize, state: EdgeState) -> Result<Self, EdgeError> {
+        let flag = match state.serves {
+            Serves::Everything => "listen",
+            Serves::Operators => "admin-listen",
+        };
         let (started, bound) = std::sync::mpsc::channel();
         // The server is made on its thread: what a worker builds its app from cannot move.
         let thread = std::thread::Builder::new()
@@ -78,7 +94,7 @@ impl Edge {
         let (address, handle) = bound
             .recv()
             .map_err(|_| EdgeError::NotStarted(io::Error::other("its thread ended")))?
-            .map_err(|cause| EdgeError::NotBound { address, cause })?;
+            .map_err(|cause| EdgeError::NotBound { address, cause, flag })?;
         Ok(Self { address, handle, thread })
     }
 
@@ -151,10 +167,20 @@ async fn route(request: HttpRequest, payload: Payload, state: Data<EdgeState>) -
             return respond::refusal_as(StatusCode::EXPECTATION_FAILED, &refusal);
         }
     };
+    if state.serves == Serves::Operators && !path.starts_with(health::PREFIX) {
+        state.metrics.refused(Reason::NotFound);
+        let detail = "this address is for operators: it has nothing outside /_wasmkeep/";
+        return respond::refusal(&Refusal::not_run(Reason::NotFound).with_detail(detail));
+    }
     if path.starts_with(actor::PREFIX) {
         return actor::handle(request, payload, state, awaits_continue).await;
     }
     if path.starts_with(health::PREFIX) {
+        if let Some(console) = &state.console
+            && let Some(answer) = console::handle(&request, payload, console).await
+        {
+            return answer;
+        }
         return health::handle(path, &state);
     }
     if let Some(front) = &state.front {

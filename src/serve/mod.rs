@@ -3,6 +3,7 @@
 
 mod clock;
 mod components;
+mod console;
 mod limits;
 mod operate;
 
@@ -30,9 +31,10 @@ pub use self::operate::{OfflineError, offline};
 
 use self::clock::{ManualClock, SystemClock};
 use self::components::{Files, Loaded};
+use self::console::Console;
 use crate::config::{ClockKind, ServeConfig};
 use crate::database::{DataDir, DatabaseConfig, LocalDatabases};
-use crate::edge::{Edge, EdgeState};
+use crate::edge::{Commands, ConsoleSpec, Edge, EdgeState, Serves};
 use crate::host::{Components, EngineConfig, GuestEngine, InstanceConfig, Outbound};
 
 /// After everything has stopped: how long threads of the runtime may take to end.
@@ -47,8 +49,8 @@ pub struct Started<'a> {
 
 /// Runs a node until it is told to stop.
 pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started<'_>)) -> Result<()> {
-    for file in &config.exposed_env_files {
-        tracing::warn!(file = %file.display(), "everybody can read this env file: chmod 600");
+    for file in &config.exposed_files {
+        tracing::warn!(file = %file.display(), "everybody can read this file, and it holds secrets: chmod 600");
     }
     let data_dir = Arc::new(DataDir::open(&config.data_dir)?);
     let instances_max = limits::instances(config.instances_max)?;
@@ -109,17 +111,34 @@ pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started<'_>))
         Arc::new(tree.front(spec, front))
     });
     let ready = Arc::new(AtomicBool::new(true));
-    let state = EdgeState {
+    let operator = operate::of_node(&data_dir, &tree, &tenant, &app, manual_clock);
+    let console = {
+        let _on_it = runtime.enter();
+        Arc::new(Console::new(Arc::clone(&operator)))
+    };
+    let (public_console, own_console) = console_specs(config, &console);
+    let state = |front, console, serves| EdgeState {
         tree: Arc::clone(&tree),
-        front: front.clone(),
-        metrics,
+        front,
+        metrics: Arc::clone(&metrics),
         tenant: tenant.clone(),
         ready: Arc::clone(&ready),
+        console,
+        serves,
     };
-    let edge = Edge::start(config.listen, cores, state)?;
+    let public = state(front.clone(), public_console, Serves::Everything);
+    let edge = Edge::start(config.listen, cores, public)?;
+    let admin_edge = match own_console {
+        Some((address, spec)) => {
+            let edge = Edge::start(address, 1, state(None, Some(spec), Serves::Operators))?;
+            tracing::info!("the console is at http://{}/_wasmkeep/console", edge.address);
+            Some(edge)
+        }
+        None => None,
+    };
     let admin = {
         let _on_it = runtime.enter();
-        operate::listen(&data_dir, &tree, &tenant, &app, manual_clock)
+        operate::listen(&data_dir, operator)
     };
     tree.begin_alarms();
     mend_index(&runtime, databases, tenant, Arc::clone(&tree));
@@ -133,7 +152,11 @@ pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started<'_>))
             front.stop(config.shutdown_grace).await;
         }
         tree.stop(config.shutdown_grace).await;
+        console.stop();
         edge.stop().await;
+        if let Some(edge) = admin_edge {
+            edge.stop().await;
+        }
         if let Some(admin) = admin {
             admin.stop().await;
         }
@@ -159,6 +182,20 @@ fn mend_index(runtime: &Runtime, databases: Arc<LocalDatabases>, tenant: Tenant,
 fn shares(config: &ServeConfig, instances: usize) -> Result<Shares> {
     let Some(front) = &config.front else { return Ok(Shares { residents: instances, slots: 0 }) };
     Ok(share(instances, front.requests_max, !config.actors.is_empty())?)
+}
+
+/// The console of the public address, and the one of an address of its own.
+fn console_specs(
+    config: &ServeConfig,
+    console: &Arc<Console>,
+) -> (Option<ConsoleSpec>, Option<(SocketAddr, ConsoleSpec)>) {
+    let Some(settings) = &config.console else { return (None, None) };
+    let commands = Arc::clone(console) as Arc<dyn Commands>;
+    let spec = ConsoleSpec { commands, token: settings.token.as_str().to_owned() };
+    match settings.listen {
+        Some(address) => (None, Some((address, spec))),
+        None => (Some(spec), None),
+    }
 }
 
 /// The classes with what their actors may read, and who may reach them.

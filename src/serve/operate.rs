@@ -30,21 +30,25 @@ pub fn offline(data_dir: &Path) -> Result<Operator, OfflineError> {
     Ok(operator(Arc::new(data_dir), None))
 }
 
-/// Listens for operators of a running node. A node without that socket serves all the same.
-pub fn listen(
+/// Answers for a node that runs.
+pub fn of_node(
     data_dir: &Arc<DataDir>,
     tree: &Arc<Tree>,
     tenant: &Tenant,
     app: &App,
     clock: Option<Arc<ManualClock>>,
-) -> Option<AdminServer> {
+) -> Arc<Operator> {
     let node = RunningNode {
         tree: Arc::clone(tree),
         tenant: tenant.clone(),
         app: app.clone(),
         advance: clock.map(|clock| -> Advance { Box::new(move |by| clock.advance(by)) }),
     };
-    let operator = operator(Arc::clone(data_dir), Some(node));
+    Arc::new(operator(Arc::clone(data_dir), Some(node)))
+}
+
+/// Listens for commands on this machine. A node without that socket serves all the same.
+pub fn listen(data_dir: &Arc<DataDir>, operator: Arc<Operator>) -> Option<AdminServer> {
     AdminServer::start(data_dir.path(), operator)
         .inspect_err(|error| {
             tracing::warn!(%error, "no admin socket: operators' commands find no running node");

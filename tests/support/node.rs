@@ -167,6 +167,11 @@ impl Node {
         Actor { base: String::new(), ..self.actor("") }
     }
 
+    /// A client of another address of the node.
+    pub fn client_of(&self, address: SocketAddr, base: &str) -> Actor {
+        Actor { base: base.to_owned(), address, ..self.actor("") }
+    }
+
     pub fn raw(&self) -> Raw {
         Raw::connect(self.running.address)
     }

@@ -120,6 +120,7 @@ mod tests {
             wal_bytes: 0,
             alarm_ms: Some(0),
             resident: Some(false),
+            sockets: Some(0),
         };
         let expected = "  12.0 KiB         0 B  1970-01-01T00:00:00.000Z  file    cart/a\\u{202e}b";
         assert_eq!(row(&actor), expected);

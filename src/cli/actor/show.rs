@@ -109,7 +109,12 @@ fn node(facts: &Facts) -> String {
     let busy = if node.is_busy { ", an event runs" } else { "" };
     let queued = if node.queued > 0 { format!(", {} queued", node.queued) } else { String::new() };
     let access = node.access.as_ref().map_or(String::new(), |access| format!(", access {access}"));
-    format!("running; the actor is {place}{busy}{queued}{access}")
+    let sockets = match node.sockets {
+        0 => String::new(),
+        1 => ", 1 WebSocket".to_owned(),
+        sockets => format!(", {sockets} WebSockets"),
+    };
+    format!("running; the actor is {place}{busy}{queued}{sockets}{access}")
 }
 
 #[cfg(test)]

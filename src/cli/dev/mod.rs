@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 pub use self::build::build;
 pub use self::project::Project;
 use self::watch::Watch;
-use crate::config::{self, ServeArgs, ServeConfig};
+use crate::config::{self, ConsoleSettings, ServeArgs, ServeConfig, Token};
 use crate::serve::{self, Reload, Source, Started};
 use crate::telemetry;
 
@@ -42,7 +42,13 @@ pub fn run(args: Args) -> Result<()> {
     // Never the data of a production that the settings name too.
     serve.common.data_dir.get_or_insert_with(|| project.data_dir());
     serve.config = Some(project.settings.clone());
-    let config = config::resolve(serve)?;
+    let mut config = config::resolve(serve)?;
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).context("make a token for the console")?;
+    let token = Token::of_bytes(&random);
+    // One that was asked for at an address of its own stays there.
+    let console = ConsoleSettings { listen: None, token };
+    let console = config.console.get_or_insert(console).clone();
     let settings = config.build.clone().with_context(|| project.has_no_build())?;
     let mut watch = Watch::start(&settings.watch, &project, project::made(&config))?;
     while !build(&settings.command, &project.folder) {
@@ -51,7 +57,7 @@ pub fn run(args: Args) -> Result<()> {
     }
     telemetry::start(config.log_format);
     serve::run(&config, Source::Files, |started| {
-        tell(&started, &config, &project.folder);
+        tell(&started, &config, &console, &project.folder);
         let Started { reload, .. } = started;
         let follows = move || follow(&mut watch, &settings.command, &project, &reload);
         std::thread::spawn(follows);
@@ -86,7 +92,7 @@ fn follow(watch: &mut Watch, command: &str, project: &Project, reload: &Reload) 
     }
 }
 
-fn tell(started: &Started<'_>, config: &ServeConfig, folder: &Path) {
+fn tell(started: &Started<'_>, config: &ServeConfig, console: &ConsoleSettings, folder: &Path) {
     let url = format!("http://{}", started.address);
     println!("listening on {url}");
     println!();
@@ -95,6 +101,9 @@ fn tell(started: &Started<'_>, config: &ServeConfig, folder: &Path) {
     }
     for actor in &config.actors {
         println!("Try it:      curl {url}/actor/{}/demo/", actor.class);
+    }
+    if console.listen.is_none() {
+        println!("Look inside: {url}/_wasmkeep/console#token={}", console.token.as_str());
     }
     println!("The data lies in {}", started.data_dir.display());
     println!("Changes in {} are built and served. Ctrl-C stops.", folder.display());

@@ -91,6 +91,8 @@ pub struct Standing {
     pub served: Option<Served>,
     /// Its queue, while it is in memory.
     pub queue: Option<QueueLength>,
+    /// Its WebSockets.
+    pub sockets: usize,
     /// How long its events are still refused because its process kept failing.
     pub quarantined: Option<Duration>,
     pub node_is_stopping: bool,

@@ -235,6 +235,7 @@ impl Tree {
         Standing {
             served,
             queue,
+            sockets: self.sockets.count_of(address),
             quarantined: self.residents.quarantined_for(address),
             node_is_stopping: self.residents.is_stopping(),
         }
@@ -253,6 +254,11 @@ impl Tree {
             runtime.guest.send_replace(guest);
             true
         })
+    }
+
+    /// The WebSockets that an actor has, those being opened among them.
+    pub fn sockets_of(&self, address: &Address) -> usize {
+        self.sockets.count_of(address)
     }
 
     pub fn is_resident(&self, address: &Address) -> bool {
