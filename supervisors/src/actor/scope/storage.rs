@@ -1,0 +1,190 @@
+//! What a guest's storage calls and deletes mean, and what the process asks of the database.
+
+use tokio::time::Instant;
+
+use super::{ActorScope, Delete, State};
+use crate::event::{Reason, Refusal};
+use crate::ports::{Database, Meta, OpenError, SqlError, SqlValue, StorageFault};
+
+impl ActorScope {
+    /// Whether anything of the actor is there.
+    pub fn exists(&self) -> Result<bool, Refusal> {
+        if self.exists_now(&self.lock()) {
+            return Ok(true);
+        }
+        let known = self.databases.fileless_init(&self.address).map_err(|f| self.unusable(&f))?;
+        Ok(known.is_some())
+    }
+
+    /// Whether the actor has a database.
+    pub(super) fn exists_now(&self, state: &State) -> bool {
+        state.database.is_some() || self.databases.has_file(&self.address)
+    }
+
+    /// The database, opened if need be, but not made.
+    pub(super) fn existing<'a>(
+        &self,
+        state: &'a mut State,
+    ) -> Result<Option<&'a mut dyn Database>, StorageFault> {
+        if !self.exists_now(state) {
+            return Ok(None);
+        }
+        match self.open(state) {
+            Ok(database) => Ok(Some(database)),
+            Err(OpenError::Failed(fault)) => Err(fault),
+            Err(OpenError::Damaged { path, cause }) => {
+                Err(StorageFault { operation: "open", path, cause })
+            }
+        }
+    }
+
+    /// The component whose `on-init` succeeded last for this actor.
+    pub fn initialised_by(&self) -> Result<Option<String>, Refusal> {
+        let mut state = self.lock();
+        if !self.exists_now(&state) {
+            return self.databases.fileless_init(&self.address).map_err(|f| self.unusable(&f));
+        }
+        let database = self.open(&mut state).map_err(|error| match &error {
+            OpenError::Damaged { .. } => self.unusable(&error),
+            OpenError::Failed(fault) => {
+                tracing::error!(actor = %self.address, error = %fault, "database did not open");
+                Refusal::not_run(Reason::Unavailable)
+                    .with_detail("the actor's database did not open; retry")
+            }
+        })?;
+        database.meta(Meta::InitComponent).map_err(|fault| self.unusable(&fault))
+    }
+
+    /// Remembers that `on-init` of `component` succeeded; of an actor it deleted nothing may stay.
+    pub fn set_initialised_by(&self, component: &str) -> Result<(), StorageFault> {
+        let mut state = self.lock();
+        if state.is_deleted() {
+            return Ok(());
+        }
+        match &mut state.database {
+            Some(database) => database.set_meta(Meta::InitComponent, Some(component)),
+            None => self.databases.set_fileless_init(&self.address, component),
+        }
+    }
+
+    /// Ends `on-init`: what it left open is rolled back. The event's budgets run on.
+    pub fn end_init(&self) -> Result<(), StorageFault> {
+        match &mut self.lock().database {
+            Some(database) => database.end_event().map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes the database, if it is open.
+    pub fn close(&self) -> Result<(), StorageFault> {
+        let database = self.lock().database.take();
+        database.map_or(Ok(()), |database| database.close())
+    }
+
+    fn unusable(&self, error: &dyn std::error::Error) -> Refusal {
+        tracing::error!(actor = %self.address, %error, "database unusable");
+        Refusal::not_run(Reason::DatabaseUnusable)
+    }
+
+    pub(super) fn open<'a>(&self, state: &'a mut State) -> Result<&'a mut dyn Database, OpenError> {
+        if state.database.is_none() {
+            let mut database = self.databases.open(&self.address)?;
+            database.begin_event(state.deadline);
+            state.database = Some(database);
+        }
+        Ok(state.database.as_deref_mut().expect("opened above"))
+    }
+
+    /// Runs one storage call of the guest.
+    pub(super) fn with_database<T>(
+        &self,
+        call: impl FnOnce(&mut dyn Database) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        self.with_open(&mut self.lock(), call)
+    }
+
+    pub(super) fn with_open<T>(
+        &self,
+        state: &mut State,
+        call: impl FnOnce(&mut dyn Database) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        match state.delete {
+            Delete::NotAsked | Delete::AtTheEnd => {}
+            Delete::Done => {
+                return Err(SqlError::NotAllowed("the actor was deleted in this event".into()));
+            }
+            Delete::Failed => {
+                return Err(SqlError::NotAllowed(
+                    "the actor's delete failed in this event; only the delete may be retried"
+                        .into(),
+                ));
+            }
+        }
+        if state.given_up {
+            return Err(SqlError::Internal("the database failed earlier in this event".into()));
+        }
+        let result = match self.open(state) {
+            Ok(database) => call(database),
+            Err(error) => {
+                tracing::error!(actor = %self.address, %error, "database did not open");
+                Err(SqlError::Internal("the actor's database did not open".into()))
+            }
+        };
+        if matches!(result, Err(SqlError::Internal(_))) {
+            state.given_up = true;
+        }
+        result
+    }
+
+    /// The one routine behind every delete: nothing of the actor stays on this node.
+    pub(super) fn delete_now(&self, state: &mut State, how: &str) -> Result<(), StorageFault> {
+        state.forget_database();
+        state.given_up = false;
+        state.alarm_changed = false;
+        let removed = self.databases.remove(&self.address);
+        self.metrics.deleted(how, removed.is_ok());
+        removed
+    }
+
+    pub(super) fn write_durably(&self, sql: &str, params: Vec<SqlValue>) -> Result<u64, SqlError> {
+        let started = Instant::now();
+        let mut state = self.lock();
+        let changed =
+            self.with_open(&mut state, |database| database.exec_before_sync(sql, params))?;
+        // An alarm that is durable must be in an index that is.
+        let indexed = match self.has_alarm(&mut state) {
+            Ok(true) => self.databases.sync_index(),
+            Ok(false) => Ok(()),
+            Err(fault) => Err(fault),
+        };
+        self.with_open(&mut state, |database| {
+            indexed.and_then(|()| database.sync()).map_err(|fault| {
+                tracing::error!(actor = %self.address, error = %fault, "write not durable");
+                SqlError::Internal("the write could not be made durable".into())
+            })
+        })?;
+        self.metrics.durable_write_seconds.observe(started.elapsed().as_secs_f64());
+        Ok(changed)
+    }
+
+    pub(super) fn delete_durably(&self) -> Result<(), SqlError> {
+        let mut state = self.lock();
+        if state.database.as_ref().is_some_and(|database| database.in_transaction()) {
+            return Err(SqlError::NotAllowed(
+                "the actor cannot be deleted inside a transaction; commit or roll back first"
+                    .into(),
+            ));
+        }
+        match self.delete_now(&mut state, "self_durable") {
+            Ok(()) => {
+                state.delete = Delete::Done;
+                Ok(())
+            }
+            Err(fault) => {
+                tracing::error!(actor = %self.address, error = %fault, "delete failed");
+                state.delete = Delete::Failed;
+                Err(SqlError::Internal("the delete could not be made durable".into()))
+            }
+        }
+    }
+}
