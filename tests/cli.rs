@@ -289,3 +289,22 @@ fn the_log_can_be_json() {
         assert!(parsed.is_ok_and(|parsed| parsed.is_object()), "not JSON: {line}");
     }
 }
+
+#[test]
+fn completions_and_manual_pages_know_every_command() {
+    let output = wasmkeep().args(["completions", "bash"]).output().expect("start wasmkeep");
+    let script = String::from_utf8_lossy(&output.stdout).into_owned();
+    let folder = home();
+    let status = wasmkeep().arg("man").arg(folder.path().join("man1")).status();
+    assert!(status.is_ok_and(|status| status.success()));
+    for command in ["serve", "dev", "new", "actor", "tail", "clock"] {
+        assert!(script.contains(command), "{command}");
+        let page = folder.path().join(format!("man1/wasmkeep-{command}.1"));
+        assert!(page.is_file(), "{}", page.display());
+    }
+    assert!(script.contains("--admin-token-file"));
+    assert_eq!(
+        wasmkeep().args(["completions", "sh"]).status().ok().and_then(|s| s.code()),
+        Some(2)
+    );
+}

@@ -3,6 +3,7 @@
 mod actor;
 mod build;
 mod clock;
+mod completions;
 mod demo;
 mod dev;
 pub mod exit;
@@ -41,6 +42,10 @@ enum Command {
     Clock(clock::Args),
     /// Follow what happens on a running node
     Tail(tail::Args),
+    /// Print a script that completes this command in a shell
+    Completions(completions::Completions),
+    /// Write manual pages
+    Man(completions::Man),
 }
 
 impl Cli {
@@ -54,6 +59,8 @@ impl Cli {
             Command::Actor(args) => actor::run(args),
             Command::Clock(args) => clock::run(args),
             Command::Tail(args) => tail::run(args),
+            Command::Completions(args) => args.run(),
+            Command::Man(args) => args.run(),
         }
     }
 }
