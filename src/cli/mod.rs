@@ -64,3 +64,35 @@ impl Cli {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    const PAGE: &str = include_str!("../../docs/cli.md");
+
+    /// Every command, with those below it, and its flags: `actor list --prefix`.
+    fn flags(command: &clap::Command, path: &str, all: &mut Vec<(String, String)>) {
+        for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+            if let Some(long) = argument.get_long() {
+                all.push((path.to_owned(), format!("--{long}")));
+            }
+        }
+        for below in command.get_subcommands() {
+            flags(below, &format!("{path} {}", below.get_name()), all);
+        }
+    }
+
+    #[test]
+    fn the_page_of_the_command_line_has_every_command_and_flag() {
+        let mut all = Vec::new();
+        flags(&Cli::command(), "wasmkeep", &mut all);
+        assert!(all.len() > 50, "{all:?}");
+        for (path, flag) in all {
+            assert!(PAGE.contains(&path), "docs/cli.md says nothing of `{path}`");
+            assert!(PAGE.contains(&flag), "docs/cli.md says nothing of `{path} {flag}`");
+        }
+    }
+}

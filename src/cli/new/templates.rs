@@ -6,7 +6,7 @@ use std::path::Path;
 use super::Template;
 
 const REPOSITORY: &str = "https://github.com/wasmkeep/wasmkeep";
-const IGNORED: &str = "/target\n/.wasmkeep\n";
+const IGNORED: &str = "/target\n/data\n/.wasmkeep\n";
 
 /// What the text of a project depends on.
 pub struct Names {
