@@ -9,6 +9,8 @@ mod dependency_reasons;
 mod import_order;
 mod leftovers;
 mod limits;
+mod links;
+mod markdown;
 mod metrics;
 mod paths;
 mod purity;
@@ -30,6 +32,7 @@ const CHECKS: &[fn(&Sources) -> Vec<Problem>] = &[
     shells_apart::check,
     purity::check,
     limits::check,
+    links::check,
     metrics::check,
     dependencies::check,
     dependency_reasons::check,

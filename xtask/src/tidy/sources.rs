@@ -1,5 +1,6 @@
 //! The texts that checks look at, and the problems they find.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ use anyhow::{Context, Result};
 use super::rust_text;
 use crate::repo;
 
-/// What checks read beside Rust files and manifests. Folders count with all they hold.
+/// What checks read beside Rust files, manifests and Markdown. Folders count with all they hold.
 const OTHER: &[&str] = &["Cargo.lock", "deny.toml", "docs", "dashboards"];
 
 pub struct Source {
@@ -48,13 +49,18 @@ impl Source {
     }
 }
 
-pub struct Sources(Vec<Source>);
+pub struct Sources {
+    sources: Vec<Source>,
+    /// Of every file, those included that no check reads.
+    paths: BTreeSet<String>,
+}
 
 impl Sources {
     pub fn load(root: &Path) -> Result<Self> {
         let mut paths = repo::files_below(root)?;
+        let all = paths.iter().map(|path| repo::relative(path)).collect();
         paths.retain(|path| {
-            path.extension().is_some_and(|extension| extension == "rs")
+            path.extension().is_some_and(|extension| extension == "rs" || extension == "md")
                 || path.file_name().is_some_and(|name| name == "Cargo.toml")
                 || OTHER.iter().any(|other| path.starts_with(root.join(other)))
         });
@@ -65,16 +71,30 @@ impl Sources {
                 sources.push(Source::new(&repo::relative(&path), &text));
             }
         }
-        Ok(Self(sources))
+        Ok(Self { sources, paths: all })
     }
 
     #[cfg(test)]
     pub fn of(files: &[(&str, &str)]) -> Self {
-        Self(files.iter().map(|(path, text)| Source::new(path, text)).collect())
+        Self {
+            sources: files.iter().map(|(path, text)| Source::new(path, text)).collect(),
+            paths: files.iter().map(|(path, _)| (*path).to_owned()).collect(),
+        }
     }
 
     pub fn get(&self, path: &str) -> Option<&Source> {
-        self.0.iter().find(|source| source.path == path)
+        self.sources.iter().find(|source| source.path == path)
+    }
+
+    /// Whether there is such a file, or a folder that holds one.
+    pub fn exists(&self, path: &str) -> bool {
+        let inside = format!("{path}/");
+        self.paths.contains(path)
+            || self
+                .paths
+                .range(inside.clone()..)
+                .next()
+                .is_some_and(|next| next.starts_with(&inside))
     }
 
     /// The Rust files below a folder (`src/`), or all of them (``).
@@ -83,7 +103,7 @@ impl Sources {
     }
 
     pub fn below<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = &'a Source> {
-        self.0.iter().filter(move |source| source.path.starts_with(folder))
+        self.sources.iter().filter(move |source| source.path.starts_with(folder))
     }
 }
 
