@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::rust_text;
 use crate::repo;
 
-/// What checks read beside Rust files and manifests. Folders count with all they hold.
+/// What checks read beside Rust files, WIT and manifests. Folders count with all they hold.
 const OTHER: &[&str] = &["Cargo.lock", "deny.toml", "docs", "dashboards"];
 
 pub struct Source {
@@ -54,7 +54,7 @@ impl Sources {
     pub fn load(root: &Path) -> Result<Self> {
         let mut paths = repo::files_below(root)?;
         paths.retain(|path| {
-            path.extension().is_some_and(|extension| extension == "rs")
+            path.extension().is_some_and(|extension| extension == "rs" || extension == "wit")
                 || path.file_name().is_some_and(|name| name == "Cargo.toml")
                 || OTHER.iter().any(|other| path.starts_with(root.join(other)))
         });
