@@ -120,7 +120,7 @@ macro_rules! actor {
             }
 
             #[cfg(target_arch = "wasm32")]
-            $crate::bindings::export_actor!(Exported with_types_in $crate::bindings);
+    $crate::bindings::export_actor!(Exported with_types_in $crate::bindings);
 
             // Elsewhere, in tests on the developer's machine, nothing calls the actor. This keeps
             // the compiler from reporting all of it as unused.

@@ -10,12 +10,15 @@ pub mod env;
 pub mod export;
 pub mod front;
 pub mod outbound;
+pub mod service;
 pub mod storage;
+pub mod timers;
 pub mod websockets;
 
 mod actor;
 mod body;
 mod error;
+mod failure;
 mod headers;
 mod method;
 mod request;
