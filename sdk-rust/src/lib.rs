@@ -9,7 +9,9 @@ pub mod env;
 #[doc(hidden)]
 pub mod export;
 pub mod front;
+pub mod kv;
 pub mod outbound;
+pub mod queue;
 pub mod service;
 pub mod storage;
 pub mod timers;
@@ -21,6 +23,7 @@ mod error;
 mod failure;
 mod headers;
 mod method;
+mod options;
 mod request;
 mod response;
 mod target;

@@ -235,11 +235,11 @@ fn read<T: DeserializeOwned, E: DeserializeOwned>(
 ) -> Result<T, Box<ServiceError<E>>> {
     let failed = |failure| Box::new(ServiceError::Failed(failure));
     let answer = answer.map_err(failed)?;
-    // The host has no 422, so this is the callee's; a 422 of another kind is read below.
-    if answer.status_code() == OWN_ERROR && answer.refusal().is_none() {
-        if let Ok(OwnError { own }) = serde_json::from_slice(answer.bytes()) {
-            return Err(Box::new(ServiceError::Own(own)));
-        }
+    // No refusal of the host is a 422 with such a body. A 422 of another kind is read below.
+    if answer.status_code() == OWN_ERROR
+        && let Ok(OwnError { own }) = serde_json::from_slice(answer.bytes())
+    {
+        return Err(Box::new(ServiceError::Own(own)));
     }
     let answer = answer.done().map_err(failed)?;
     serde_json::from_slice(answer.bytes())

@@ -92,12 +92,6 @@ impl From<&&'static str> for Migration {
     }
 }
 
-impl From<&Migration> for Migration {
-    fn from(step: &Migration) -> Self {
-        step.clone()
-    }
-}
-
 /// Why [`migrate`] did not bring the database to what the code expects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MigrateError {
@@ -164,7 +158,7 @@ pub enum MigrateError {
 /// }
 /// ```
 ///
-/// Where SQL is enough: `storage::migrate(&["CREATE TABLE …", "ALTER TABLE …"])`.
+/// Where SQL is enough: `storage::migrate(["CREATE TABLE …", "ALTER TABLE …"])`.
 ///
 /// **Append only.** A step is known by its place and its text (white space aside). One that has
 /// run somewhere is never changed, moved or removed: [`MigrateError::Changed`].
@@ -231,7 +225,8 @@ mod tests {
     #[test]
     fn what_a_database_has_had_decides_what_runs() {
         use MigrateError::{Changed, Gap, TooNew};
-        let table: [(&[Had], &[i64], Result<usize, MigrateError>); 9] = [
+        type Row<'a> = (&'a [Had], &'a [i64], Result<usize, MigrateError>);
+        let table: [Row; 9] = [
             (&[], &[7, 8], Ok(0)),
             (&[(1, 7, false)], &[7, 8], Ok(1)),
             (&[(1, 7, false), (2, 8, true)], &[7, 8], Ok(2)),
