@@ -62,6 +62,18 @@ where
     }
 }
 
+/// The whole body. One that is longer is not read to its end.
+pub(crate) fn body(request: &mut Request, what: &str, bytes_max: usize) -> Result<Vec<u8>> {
+    let mut all = Vec::new();
+    while let Some(piece) = request.body().chunk()? {
+        if all.len() + piece.len() > bytes_max {
+            return Err(Error::status(413, format!("{what} has at most {bytes_max} bytes")));
+        }
+        all.extend_from_slice(&piece);
+    }
+    Ok(all)
+}
+
 /// 405 with what is allowed.
 pub(crate) fn not_allowed(allow: &str) -> Response {
     Response::from(Error::status(405, format!("only {allow}"))).header("allow", allow)

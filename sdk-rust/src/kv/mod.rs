@@ -30,7 +30,7 @@
 //! # }
 //! ```
 //!
-//! **Keys** are text of 1 to 512 bytes, values bytes, at most 8 MiB. A store is one actor, so it
+//! **Keys** are text of 1 to 512 bytes, values bytes, at most 1 MiB. A store is one actor, so it
 //! does one thing at a time and holds 1 GiB: spread keys over several by name.
 //!
 //! **Versions.** Each time a value is set, it gets a version: a number of the store that is higher
@@ -43,7 +43,7 @@
 //! **TTL.** A key that was set with a TTL is there until the clock of the store's node has reached
 //! the time it was set plus the TTL, in milliseconds. From then on it is not there: for `get`, for
 //! `list`, and for `expect`. Setting it again replaces the TTL too, by none if none is said. The end
-//! is a time kept with the value: it passes while the server is down. The bytes are freed some 5 s
+//! is a time kept with the value: it passes while the server is down. The bytes are freed some 2 s
 //! later, by the store's alarm.
 //!
 //! **Durable.** What was set or deleted survives a crash of the server. With

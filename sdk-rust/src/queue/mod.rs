@@ -28,7 +28,7 @@
 //! # fn deliver(_: &str) -> Result<()> { Ok(()) }
 //! ```
 //!
-//! **Messages** are text of at most 256 KiB. [`send`](Client::send) returns once the message is
+//! **Messages** are text of at most 64 KiB. [`send`](Client::send) returns once the message is
 //! durable. It is then in the queue until it is acknowledged, or deleted when it is dead.
 //!
 //! **States.** *Delayed* until its delay has passed, *ready*, *leased* while a consumer has it, and
@@ -182,8 +182,9 @@ impl Client {
         sent(self.post("/messages").json(value).header(DELAY, in_ms(delay)))
     }
 
-    /// Receives what is ready, 1 to 10 messages, for so long: 1 ms to 12 h, rounded up to
-    /// milliseconds. It does not wait: none is ready, none is received.
+    /// Receives what is ready, at most `max` messages (1 to 10) with 256 KiB of text together, for so
+    /// long: 1 ms to 12 h, rounded up to milliseconds. It does not wait: when none is ready, none is
+    /// received.
     ///
     /// Without an answer, they may be leased; they come again when that lease has ended.
     pub fn receive(&self, max: u32, lease: Duration) -> Result<Vec<Received>, QueueError> {
@@ -213,7 +214,8 @@ impl Client {
         read(actors::call(&*self.target).get("/"))
     }
 
-    /// Dead messages, in the order of their numbers, at most 10: those with a number above `after`.
+    /// Dead messages, in the order of their numbers, those with a number above `after`: at most 10,
+    /// with 256 KiB of text together. None means that there are no more.
     pub fn dead(&self, after: u64) -> Result<Vec<Dead>, QueueError> {
         let call = actors::call(&*self.target).get(format!("/dead?after={after}"));
         Ok(read::<Messages<Dead>>(call)?.messages)

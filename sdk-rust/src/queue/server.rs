@@ -2,9 +2,11 @@ use super::{Counts, DELAY, Dead, LEASE_ENDED, Messages, Received, Sent};
 use crate::options::{self, not_allowed, now_ms};
 use crate::{Actor, Error, Method, Request, Response, Result, env, storage};
 
-const MESSAGE_BYTES_MAX: usize = 256 * 1024;
-/// With JSON's longest escapes they are still less than a body may have.
+const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 const MESSAGES_PER_ANSWER: u32 = 10;
+/// Text in one answer: written with JSON's longest escapes, it takes a part of the CPU an event has.
+/// An event that was stopped there would have leased what nobody gets.
+const ANSWER_BYTES_MAX: usize = 256 * 1024;
 const LEASE_MS_DEFAULT: i64 = 30_000;
 const LEASE_MS_MAX: i64 = 12 * 3600 * 1000;
 const DELAY_MS_MAX: i64 = 366 * 24 * 3600 * 1000;
@@ -69,12 +71,7 @@ impl Actor for Queue {
 fn send(request: &mut Request) -> Result<Response> {
     options::only(request, &["delay-ms"])?;
     let delay = delay_of(request)?;
-    let bytes = request.bytes()?;
-    if bytes.len() > MESSAGE_BYTES_MAX {
-        let has = bytes.len();
-        let wrong = format!("a message has at most {MESSAGE_BYTES_MAX} bytes, this one {has}");
-        return Err(Error::status(413, wrong));
-    }
+    let bytes = options::body(request, "a message", MESSAGE_BYTES_MAX)?;
     let body =
         String::from_utf8(bytes).map_err(|_| Error::bad_request("a message is text, in UTF-8"))?;
     let id = storage::transaction_durable(|| {
@@ -92,15 +89,28 @@ fn receive(request: &Request) -> Result<Response> {
     let lease = options::number(request, ("lease-ms", ""), 1..=LEASE_MS_MAX)?;
     let lease = lease.unwrap_or(LEASE_MS_DEFAULT);
     let attempts_max = attempts_max()?;
-    let messages = storage::transaction(|| {
+    let messages: Vec<Received> = storage::transaction(|| {
         let now = now_ms();
-        let ids: Vec<i64> = storage::query_as(
-            "SELECT id FROM messages WHERE last = 0 AND free_at <= ? ORDER BY free_at, id LIMIT ?",
+        let ready: Vec<(i64, usize)> = storage::query_as(
+            "SELECT id, octet_length(body) FROM messages WHERE last = 0 AND free_at <= ?
+             ORDER BY free_at, id LIMIT ?",
             (now, most),
         )?;
-        ids.into_iter().map(|id| give(id, now.saturating_add(lease), attempts_max)).collect()
+        let ready = fitting(ready).into_iter();
+        ready.map(|id| give(id, now.saturating_add(lease), attempts_max)).collect()
     })?;
-    Ok(Response::json(&Messages::<Received> { messages }))
+    Ok(Response::json(&Messages { messages }))
+}
+
+/// As many as fit into one answer: at least the first.
+fn fitting(messages: Vec<(i64, usize)>) -> Vec<i64> {
+    let mut left = ANSWER_BYTES_MAX;
+    let fits = |&(_, bytes): &(i64, usize)| {
+        let fits = bytes <= left;
+        left = left.saturating_sub(bytes);
+        fits
+    };
+    messages.into_iter().take_while(fits).map(|(id, _)| id).collect()
 }
 
 fn give(id: i64, until: i64, attempts_max: u32) -> Result<Received> {
@@ -158,12 +168,18 @@ fn counts(request: &Request) -> Result<Response> {
 fn dead(request: &Request) -> Result<Response> {
     options::only(request, &["after"])?;
     let after = options::number(request, ("after", ""), 0..=i64::MAX)?.unwrap_or(0);
-    let messages = storage::query_as(
-        "SELECT id, body, attempts, sent AS sent_ms, free_at AS dead_ms FROM messages
+    let listed: Vec<(i64, usize)> = storage::query_as(
+        "SELECT id, octet_length(body) FROM messages
          WHERE last = 1 AND free_at <= ? AND id > ? ORDER BY id LIMIT ?",
         (now_ms(), after, MESSAGES_PER_ANSWER),
     )?;
-    Ok(Response::json(&Messages::<Dead> { messages }))
+    let one = |id| {
+        let sql = "SELECT id, body, attempts, sent AS sent_ms, free_at AS dead_ms
+                   FROM messages WHERE id = ?";
+        storage::query_one(sql, (id,))
+    };
+    let messages = fitting(listed).into_iter().map(one).collect::<Result<Vec<Dead>, _>>()?;
+    Ok(Response::json(&Messages { messages }))
 }
 
 /// Its time is now: it stands behind what is ready already.
@@ -219,5 +235,21 @@ fn if_dead(changed: u64, id: &str) -> Result<Response> {
     match changed {
         0 => Err(Error::not_found(format!("there is no dead message {id}"))),
         _ => Ok(Response::empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_holds_what_fits_in_order_and_at_least_one() {
+        let of = |sizes: &[usize]| fitting((1..).zip(sizes.iter().copied()).collect()).len();
+        let largest = MESSAGE_BYTES_MAX;
+        assert_eq!(of(&[]), 0);
+        assert_eq!(of(&[largest]), 1);
+        assert_eq!(of(&[largest; 10]), 4);
+        assert_eq!(of(&[0; 10]), 10);
+        assert_eq!(of(&[largest, largest, largest, largest - 1, 1, 1, 0]), 5);
     }
 }
