@@ -237,6 +237,25 @@ fn what_a_store_does_not_take_it_says_and_changes_nothing() {
 }
 
 #[test]
+fn a_client_of_an_actor_that_is_no_store_is_told_so() {
+    let node = kv().class("queue", "wasmkeep-example-queue.wasm").start();
+    let ops = [
+        json!({ "op": "get", "key": "k" }),
+        json!({ "op": "set", "key": "k", "value": "v" }),
+        json!({ "op": "delete", "key": "k" }),
+        json!({ "op": "list", "prefix": "", "limit": 1 }),
+    ];
+    for op in ops {
+        let answer = client(&node, "queue/a", op.clone());
+        let failed = answer["failed"].as_str();
+        assert!(
+            failed.is_some_and(|how| how.contains("answered 404: try GET /")),
+            "{op}: {answer}"
+        );
+    }
+}
+
+#[test]
 fn what_is_set_durably_is_on_disk_before_the_answer() {
     let disk = Disk::new();
     let node = disk.under(kv()).start();

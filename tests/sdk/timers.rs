@@ -119,8 +119,13 @@ fn a_failing_timer_is_retried_and_holds_up_no_other() {
         let timers = actor.timers().into_iter();
         timers.filter(|(have, _, _)| have == key).map(|(_, _, attempts)| attempts).next()
     };
+    let first_due = now_ms();
     for key in ["fail", "trap"] {
         eventually("it is tried again", || attempts(key).is_some_and(|attempts| attempts >= 3));
+        // Also after a trap: others are not held up by one that stays due.
+        eventually("it is put off", || {
+            actor.timers().iter().any(|(have, due, _)| have == key && *due > first_due)
+        });
     }
     // Between their attempts, and right beside them, others run at the first.
     for i in 0..6 {

@@ -77,6 +77,7 @@ const ABSENT: &str = "absent";
 const EXPIRES: &str = "kv-expires-ms";
 const ETAG: &str = "etag";
 const CONFLICT: u16 = 412;
+const NO_KEY: &str = "there is no such key";
 
 /// A client of one store.
 #[derive(Clone, Debug)]
@@ -130,11 +131,10 @@ impl Client {
 
     /// What there is for a key.
     pub fn get(&self, key: &str) -> Result<Option<Entry>, KvError> {
-        let answer = actors::call(&*self.target).get(path(key)).send()?;
-        if answer.status_code() == 404 && answer.refusal().is_none() {
+        let Some(answer) = unless_absent(actors::call(&*self.target).get(path(key)).send()?)?
+        else {
             return Ok(None);
-        }
-        let answer = answer.done()?;
+        };
         let version = version_of(&answer)?;
         let expires = answer.header(EXPIRES).and_then(|ms| ms.parse().ok());
         let expires = expires.and_then(|ms| UNIX_EPOCH.checked_add(Duration::from_millis(ms)));
@@ -262,12 +262,7 @@ impl Delete {
 
     /// Sends it, and says whether the key was there.
     pub fn send(self) -> Result<bool, KvError> {
-        let answer = unless_conflict(self.call.send()?)?;
-        if answer.status_code() == 404 && answer.refusal().is_none() {
-            return Ok(false);
-        }
-        answer.done()?;
-        Ok(true)
+        Ok(unless_absent(unless_conflict(self.call.send()?)?)?.is_some())
     }
 }
 
@@ -277,6 +272,15 @@ fn path(key: &str) -> String {
 
 fn expected(version: Option<u64>) -> String {
     version.map_or_else(|| ABSENT.to_owned(), |version| version.to_string())
+}
+
+/// None for a key that is not there. Another actor's 404 is a failure: it is no store.
+fn unless_absent(answer: Answer) -> Result<Option<Answer>, KvError> {
+    match answer.done() {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Failure::Answered { status: 404, message }) if message == NO_KEY => Ok(None),
+        Err(failure) => Err(failure.into()),
+    }
 }
 
 fn unless_conflict(answer: Answer) -> Result<Answer, KvError> {

@@ -1,5 +1,5 @@
 use super::rules::{Expect, KEY_BYTES_MAX, keys_after, version_at};
-use super::{CONFLICT, DURABLE, ETAG, EXPECT, EXPIRES, Listed, Page, TTL};
+use super::{CONFLICT, DURABLE, ETAG, EXPECT, EXPIRES, Listed, NO_KEY, Page, TTL};
 use crate::options::{self, not_allowed, now_ms};
 use crate::{Actor, Error, Method, Request, Response, Result, alarms, storage, target};
 
@@ -205,7 +205,7 @@ fn etag(version: i64) -> String {
 }
 
 fn no_key() -> Error {
-    Error::not_found("there is no such key")
+    Error::not_found(NO_KEY)
 }
 
 fn conflict(version: Option<i64>) -> Response {

@@ -68,11 +68,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use self::server::Queue;
-use crate::actors::{self, Answer, Call, Failure};
+use crate::actors::{self, Call, Failure};
 use crate::options::in_ms;
 
 const DELAY: &str = "x-wasmkeep-queue-delay-ms";
 const LEASE_ENDED: u16 = 409;
+const NOT_DEAD: &str = "there is no dead message";
 
 /// A client of one queue.
 #[derive(Clone, Debug)]
@@ -262,24 +263,22 @@ fn read<T: DeserializeOwned>(call: Call) -> Result<T, QueueError> {
 }
 
 fn of_lease(message: &Received, call: Call) -> Result<(), QueueError> {
-    let answer = call.send()?;
-    if is_own(&answer, LEASE_ENDED) {
-        return Err(QueueError::LeaseEnded { id: message.id });
+    match call.send()?.done() {
+        Ok(_) => Ok(()),
+        Err(Failure::Answered { status: LEASE_ENDED, .. }) => {
+            Err(QueueError::LeaseEnded { id: message.id })
+        }
+        Err(failure) => Err(failure.into()),
     }
-    answer.done()?;
-    Ok(())
 }
 
+/// Another actor's 404 is a failure: it is no queue.
 fn if_dead(call: Call) -> Result<bool, QueueError> {
-    let answer = call.send()?;
-    if is_own(&answer, 404) {
-        return Ok(false);
+    match call.send()?.done() {
+        Ok(_) => Ok(true),
+        Err(Failure::Answered { status: 404, message }) if message.starts_with(NOT_DEAD) => {
+            Ok(false)
+        }
+        Err(failure) => Err(failure.into()),
     }
-    answer.done()?;
-    Ok(true)
-}
-
-/// Whether the queue, and not the host, answered with this status.
-fn is_own(answer: &Answer, status: u16) -> bool {
-    answer.status_code() == status && answer.refusal().is_none()
 }

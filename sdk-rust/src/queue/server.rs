@@ -1,4 +1,4 @@
-use super::{Counts, DELAY, Dead, LEASE_ENDED, Messages, Received, Sent};
+use super::{Counts, DELAY, Dead, LEASE_ENDED, Messages, NOT_DEAD, Received, Sent};
 use crate::options::{self, not_allowed, now_ms};
 use crate::{Actor, Error, Method, Request, Response, Result, env, storage};
 
@@ -233,7 +233,7 @@ fn if_leased(changed: u64, id: &str) -> Result<Response> {
 
 fn if_dead(changed: u64, id: &str) -> Result<Response> {
     match changed {
-        0 => Err(Error::not_found(format!("there is no dead message {id}"))),
+        0 => Err(Error::not_found(format!("{NOT_DEAD} {id}"))),
         _ => Ok(Response::empty()),
     }
 }
