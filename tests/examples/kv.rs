@@ -1,7 +1,9 @@
 use serde_json::{Value as Json, json};
 
 use super::readme;
-use crate::support::{Actor, Disk, HOUR_MS, Node, Setup, eventually, in_parallel, now_ms, open};
+use crate::support::{
+    Actor, Disk, HOUR_MS, Node, Setup, component, eventually, in_parallel, now_ms, open,
+};
 
 /// Stores, and actors that have the SDK's client.
 fn kv() -> Setup {
@@ -253,6 +255,24 @@ fn a_client_of_an_actor_that_is_no_store_is_told_so() {
             "{op}: {answer}"
         );
     }
+}
+
+#[test]
+fn a_front_uses_stores_and_queues_that_nobody_reaches_from_outside() {
+    let node = Node::serve()
+        .flag("--front", component("guest-front.wasm"))
+        .class("kv", "wasmkeep-example-kv.wasm")
+        .class("queue", "wasmkeep-example-queue.wasm")
+        .flag("--access", "kv=internal")
+        .flag("--access", "queue=internal")
+        .start();
+    let front = |path: &str, op: Json| node.client().post(path, op.to_string()).json();
+    let set = json!({ "op": "set", "key": "k", "value": "v", "expect": "absent" });
+    assert_eq!(front("/kv?store=kv/a", set.clone()), json!({ "ok": 1 }));
+    assert_eq!(front("/kv?store=kv/a", set), json!({ "conflict": 1 }));
+    let sent = front("/queue?queue=queue/a", json!({ "op": "send", "body": "m" }));
+    assert_eq!(sent, json!({ "ok": 1 }));
+    node.actor("kv/a").get("/keys/k").refused(403, "forbidden", "not-run");
 }
 
 #[test]

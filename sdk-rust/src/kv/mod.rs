@@ -22,9 +22,10 @@
 //!     let total: u64 = entry.as_ref().map_or(Ok(0), |entry| entry.json())?;
 //!     let set = visits.set_json("total", &(total + 1)).expect(entry.map(|entry| entry.version));
 //!     match set.send() {
-//!         Err(KvError::Conflict { .. }) => continue,
-//!         set => break set?,
-//!     };
+//!         Ok(_) => break,
+//!         Err(KvError::Conflict { .. }) => {} // somebody was faster
+//!         Err(error) => return Err(error.into()),
+//!     }
 //! }
 //! # Ok(())
 //! # }

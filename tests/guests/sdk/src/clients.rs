@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use wasmkeep_sdk::actors::Failure;
 use wasmkeep_sdk::kv::{self, KvError};
 use wasmkeep_sdk::queue::{self, QueueError, Received};
-use wasmkeep_sdk::{Request, Response, Result, json};
+use wasmkeep_sdk::{Error, Request, Response, Result, json};
 
 #[derive(Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case", deny_unknown_fields)]
@@ -42,7 +42,7 @@ enum Kv {
 }
 
 pub fn kv(request: &mut Request) -> Result<Response> {
-    let store = kv::Client::new(crate::parameter(request, "store")?);
+    let store = kv::Client::new(target(request, "store")?);
     Ok(Response::json(&match run_kv(&store, request.json()?) {
         Ok(value) => json!({ "ok": value }),
         Err(KvError::Conflict { version }) => json!({ "conflict": version }),
@@ -114,7 +114,7 @@ enum Queue {
 }
 
 pub fn queue(request: &mut Request) -> Result<Response> {
-    let queue = queue::Client::new(crate::parameter(request, "queue")?);
+    let queue = queue::Client::new(target(request, "queue")?);
     Ok(Response::json(&match run_queue(&queue, request.json()?) {
         Ok(value) => json!({ "ok": value }),
         Err(QueueError::LeaseEnded { id }) => json!({ "ended": id }),
@@ -136,6 +136,10 @@ fn run_queue(queue: &queue::Client, op: Queue) -> Result<Json, QueueError> {
         Queue::Requeue { id } => json!(queue.requeue(id)?),
         Queue::DeleteDead { id } => json!(queue.delete_dead(id)?),
     })
+}
+
+fn target<'a>(request: &Request<'a>, name: &str) -> Result<&'a str> {
+    request.query(name).ok_or_else(|| Error::bad_request(format!("`{name}` is missing")))
 }
 
 fn failed(failure: &Failure) -> Json {
