@@ -25,6 +25,7 @@ mod operator;
 mod outbound;
 mod requests;
 mod robustness;
+mod sdk;
 mod storage;
 mod support;
 mod tail;

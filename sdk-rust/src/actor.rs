@@ -104,12 +104,15 @@ pub trait Actor: Default + 'static {
 macro_rules! actor {
     ($actor:ty) => {
         const _: () = {
-            type Exported = $actor;
+            // A type of this crate, so that the actor's own may be another crate's.
+            struct Exported;
 
             impl $crate::export::Instance for Exported {
-                fn with<R>(event: impl ::core::ops::FnOnce(&mut Self) -> R) -> R {
+                type Actor = $actor;
+
+                fn with<R>(event: impl ::core::ops::FnOnce(&mut $actor) -> R) -> R {
                     ::std::thread_local! {
-                        static MEMORY: $crate::export::Memory<Exported> =
+                        static MEMORY: $crate::export::Memory<$actor> =
                             const { $crate::export::Memory::new() };
                     }
                     MEMORY.with(|memory| memory.enter(event))

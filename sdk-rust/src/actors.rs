@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::bindings::wasmkeep::actor::actors as host;
+pub use crate::failure::{Failure, Ran, Refusal};
 use crate::{Error, Headers, Method, Result};
 
 /// Who an actor is. Displayed as `tenant/class/name`.

@@ -1,8 +1,8 @@
 //! The actor's one alarm: when it is due, [`Actor::alarm`](crate::Actor::alarm) runs.
 //!
 //! It survives sleep, restarts and moves, and fires at least once. It lives in the actor's
-//! database, so it is set or kept together with the transaction that is open. For several timers,
-//! keep them in a table and set the alarm to the earliest.
+//! database, so it is set or kept together with the transaction that is open. For several, see
+//! [`timers`](crate::timers).
 //!
 //! ```no_run
 //! # use wasmkeep_sdk::{Actor, Request, Response, Result, alarms, storage};
@@ -67,11 +67,11 @@ pub fn attempt() -> u32 {
     host::attempt()
 }
 
-fn to_ms(time: SystemTime) -> u64 {
+pub(crate) fn to_ms(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, whole_ms)
 }
 
-fn whole_ms(duration: Duration) -> u64 {
+pub(crate) fn whole_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

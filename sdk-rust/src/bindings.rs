@@ -6,7 +6,7 @@
 #![allow(missing_docs)]
 
 wit_bindgen::generate!({
-    path: "../wit",
+    path: "wit",
     world: "wasmkeep:actor/actor",
     generate_all,
     default_bindings_module: "wasmkeep_sdk::bindings",
@@ -24,7 +24,7 @@ wit_bindgen::generate!({
 /// what counts here is the description that a front's component is made by.
 pub(crate) mod front {
     wit_bindgen::generate!({
-        path: "../wit",
+        path: "wit",
         world: "wasmkeep:actor/front",
         with: {
             "wasmkeep:actor/actors@0.2.0": crate::bindings::wasmkeep::actor::actors,

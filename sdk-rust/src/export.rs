@@ -10,16 +10,19 @@ use crate::request::Head;
 use crate::websockets::{Message, OpenRequest, Socket};
 use crate::{Actor, Error, Request, Response, Result, response};
 
-/// An actor whose one value in this instance can be reached.
-pub trait Instance: Actor {
+/// Where the one value of an actor in this instance can be reached.
+pub trait Instance: 'static {
+    /// The actor.
+    type Actor: Actor;
+
     /// Runs an event on the value.
-    fn with<R>(event: impl FnOnce(&mut Self) -> R) -> R;
+    fn with<R>(event: impl FnOnce(&mut Self::Actor) -> R) -> R;
 }
 
 /// Reaches all of an actor, as the exports do where there are any.
 #[cfg(not(target_arch = "wasm32"))]
-pub fn reach<A: Instance>() {
-    let _ = <A as bindings::Guest>::on_init();
+pub fn reach<I: Instance>() {
+    let _ = <I as bindings::Guest>::on_init();
 }
 
 /// Answers a request with what a front's handler makes of it.
@@ -53,39 +56,40 @@ impl<A: Actor> Memory<A> {
     }
 }
 
-impl<A: Instance> incoming_handler::Guest for A {
+impl<I: Instance> incoming_handler::Guest for I {
     fn handle(incoming: IncomingRequest, to: ResponseOutparam) {
         let mut head = Head::receive(incoming);
-        let result = head.with_request(|request| A::with(|actor| actor.request(request)));
+        let result = head.with_request(|request| I::with(|actor| actor.request(request)));
         head.close();
         response::send(result, &head, to);
     }
 }
 
-impl<A: Instance> bindings::Guest for A {
+impl<I: Instance> bindings::Guest for I {
     fn on_init() -> Result<(), String> {
-        A::with(A::init).map_err(for_the_log)
+        I::with(I::Actor::init).map_err(for_the_log)
     }
 
     fn on_alarm() -> Result<(), String> {
-        A::with(A::alarm).map_err(for_the_log)
+        I::with(I::Actor::alarm).map_err(for_the_log)
     }
 
     fn on_websocket_open(socket: SocketId, request: bindings::OpenRequest) -> Result<(), String> {
-        let open =
-            |actor: &mut A| actor.socket_open(Socket::from_id(socket), OpenRequest::from(request));
-        A::with(open).map_err(|error| {
+        let open = |actor: &mut I::Actor| {
+            actor.socket_open(Socket::from_id(socket), OpenRequest::from(request))
+        };
+        I::with(open).map_err(|error| {
             error.log(format_args!("WebSocket open"));
             error.message().to_owned()
         })
     }
 
     fn on_websocket_message(socket: SocketId, message: Message) -> Result<(), String> {
-        A::with(|actor| actor.socket_message(Socket::from_id(socket), message)).map_err(for_the_log)
+        I::with(|actor| actor.socket_message(Socket::from_id(socket), message)).map_err(for_the_log)
     }
 
     fn on_websocket_close(socket: SocketId, code: u16, reason: String) -> Result<(), String> {
-        A::with(|actor| actor.socket_close(Socket::from_id(socket), code, reason))
+        I::with(|actor| actor.socket_close(Socket::from_id(socket), code, reason))
             .map_err(for_the_log)
     }
 }

@@ -9,15 +9,21 @@ pub mod env;
 #[doc(hidden)]
 pub mod export;
 pub mod front;
+pub mod kv;
 pub mod outbound;
+pub mod queue;
+pub mod service;
 pub mod storage;
+pub mod timers;
 pub mod websockets;
 
 mod actor;
 mod body;
 mod error;
+mod failure;
 mod headers;
 mod method;
+mod options;
 mod request;
 mod response;
 mod target;

@@ -42,6 +42,18 @@ pub(crate) fn percent_decode(text: &str) -> Cow<'_, str> {
     if !text.contains('%') {
         return Cow::Borrowed(text);
     }
+    Cow::Owned(match String::from_utf8(decoded_bytes(text)) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    })
+}
+
+/// As [`percent_decode`], for what must not become something else: none when it is no UTF-8.
+pub(crate) fn text_of(text: &str) -> Option<String> {
+    String::from_utf8(decoded_bytes(text)).ok()
+}
+
+fn decoded_bytes(text: &str) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {
@@ -56,10 +68,7 @@ pub(crate) fn percent_decode(text: &str) -> Cow<'_, str> {
             }
         }
     }
-    Cow::Owned(match String::from_utf8(decoded) {
-        Ok(text) => text,
-        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-    })
+    decoded
 }
 
 /// Unreserved characters as they are, every other byte as `%XX`: one segment of a path, or one value
@@ -149,5 +158,7 @@ mod tests {
         assert_eq!(percent_decode("caf%C3%A9"), "café");
         assert_eq!(percent_decode("caf%c3%a9"), "café");
         assert_eq!(percent_decode("%FFx"), "\u{FFFD}x");
+        assert_eq!(text_of("%FFx"), None);
+        assert_eq!(text_of("a%2fb%"), Some("a/b%".to_owned()));
     }
 }

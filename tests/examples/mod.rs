@@ -1,6 +1,9 @@
 //! The examples do what their READMEs say, and their pages work in a real browser.
 
 mod chat;
+mod kv;
+mod queue;
+mod readme;
 mod todo_front;
 
 use serde_json::json;

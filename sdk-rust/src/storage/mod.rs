@@ -32,10 +32,13 @@
 //!
 //! **Transactions**: outside one, each statement commits by itself. See [`transaction`].
 //!
+//! **Schemas** change over the life of an actor: see [`migrate`].
+//!
 //! **Durability**: what [`exec`] wrote survives a crash of the server and is made durable soon
 //! after; [`exec_durable`] returns only once it is. Use it before you tell somebody "done".
 
 mod error;
+mod migrate;
 mod params;
 mod row;
 #[cfg(test)]
@@ -47,6 +50,7 @@ use serde::de::DeserializeOwned;
 use crate::bindings::wasmkeep::actor::storage as host;
 
 pub use error::{ConstraintKind, SqlError};
+pub use migrate::{MigrateError, Migration, migrate};
 pub use params::Params;
 pub use value::Value;
 
@@ -158,6 +162,22 @@ fn run_transaction<T>(
     if result.is_err() {
         // Fails where SQLite has rolled back already; what is still open ends with the event.
         let _ = exec("ROLLBACK", ());
+    }
+    result
+}
+
+/// Runs the closure as part of the open transaction, or as one of its own: all or nothing.
+pub(crate) fn together<T>(work: impl FnOnce() -> crate::Result<T>) -> crate::Result<T> {
+    // The outermost savepoint is a transaction, which its release commits.
+    exec("SAVEPOINT _sdk_together", ())?;
+    let result = work().and_then(|value| {
+        exec("RELEASE _sdk_together", ())?;
+        Ok(value)
+    });
+    if result.is_err() {
+        // They fail where SQLite has rolled back all of it already.
+        let _ = exec("ROLLBACK TO _sdk_together", ());
+        let _ = exec("RELEASE _sdk_together", ());
     }
     result
 }

@@ -3,6 +3,7 @@
 //! A check is a pure function from the texts of the sources to problems; its tests show it failing
 //! on a bad example. A problem says what to do. Sizes are printed and fail nothing.
 
+mod contract_copy;
 mod dead_files;
 mod dependencies;
 mod dependency_reasons;
@@ -36,6 +37,7 @@ const CHECKS: &[fn(&Sources) -> Vec<Problem>] = &[
     metrics::check,
     dependencies::check,
     dependency_reasons::check,
+    contract_copy::check,
     dead_files::check,
     leftovers::check,
 ];
@@ -43,7 +45,10 @@ const CHECKS: &[fn(&Sources) -> Vec<Problem>] = &[
 pub fn run(arguments: &[String]) -> Result<()> {
     match arguments {
         [] => {}
-        [only] if only == "--write" => write_limits_page()?,
+        [only] if only == "--write" => {
+            write_limits_page()?;
+            contract_copy::write()?;
+        }
         [first, ..] => {
             return Err(UsageError::new(format!("unexpected argument `{first}`")).into());
         }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use super::rust_text;
 use crate::repo;
 
-/// What checks read beside Rust files, manifests and Markdown. Folders count with all they hold.
+/// What checks read beside Rust files, WIT, manifests and Markdown. Folders count with all they hold.
 const OTHER: &[&str] = &["Cargo.lock", "deny.toml", "docs", "dashboards"];
 
 pub struct Source {
@@ -60,7 +60,8 @@ impl Sources {
         let mut paths = repo::files_below(root)?;
         let all = paths.iter().map(|path| repo::relative(path)).collect();
         paths.retain(|path| {
-            path.extension().is_some_and(|extension| extension == "rs" || extension == "md")
+            let read = ["rs", "wit", "md"];
+            path.extension().is_some_and(|extension| read.iter().any(|one| extension == *one))
                 || path.file_name().is_some_and(|name| name == "Cargo.toml")
                 || OTHER.iter().any(|other| path.starts_with(root.join(other)))
         });

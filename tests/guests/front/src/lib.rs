@@ -1,4 +1,5 @@
-//! A front that does what a request tells it to. What it shares with the probe is the probe's.
+//! A front that does what a request tells it to. What it shares with the guests `probe` and `sdk` is
+//! theirs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,6 +8,8 @@ use wasmkeep_sdk::{Request, Response, Result, actors, front};
 
 #[path = "../../probe/src/calling.rs"]
 mod calling;
+#[path = "../../sdk/src/clients.rs"]
+mod clients;
 #[allow(dead_code)]
 #[path = "../../probe/src/fetch.rs"]
 mod fetch;
@@ -42,6 +45,8 @@ fn handle(mut request: Request) -> Result<Response> {
         ["trap"] => work::trap(),
         ["fetch"] => fetch::one(&mut request),
         ["fetch-hold"] => fetch::hold(&request),
+        ["kv"] => clients::kv(&mut request),
+        ["queue"] => clients::queue(&mut request),
         // Hands over what is asked for, also in ways that are none.
         ["hand-off"] => Ok(through::hand_off(&request)),
         ["wants"] => Ok(Response::text(front::wants_websocket(&request).to_string())),

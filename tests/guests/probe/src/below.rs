@@ -11,6 +11,8 @@ use wasmkeep_sdk::websockets::Message;
 use crate::Probe;
 
 impl Instance for Probe {
+    type Actor = Self;
+
     fn with<R>(event: impl FnOnce(&mut Self) -> R) -> R {
         thread_local! {
             static MEMORY: Memory<Probe> = const { Memory::new() };

@@ -1,0 +1,3 @@
+//! A key-value store for each name. All of it is in the SDK.
+
+wasmkeep_sdk::actor!(wasmkeep_sdk::kv::Store);
