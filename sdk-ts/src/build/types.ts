@@ -2,10 +2,10 @@
 
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 
 import { Failure } from "./failure.js";
+import { installed } from "./paths.js";
 
 /** Fails where the project's types do not hold. Without typescript or a tsconfig.json nothing is checked. */
 export function checkTypes(entry: string): void {
@@ -29,14 +29,8 @@ function nearest(folder: string, file: string): string | undefined {
   return parent === folder ? undefined : nearest(parent, file);
 }
 
+/** The project's own; where this package is developed, that of the package. */
 function compilerFor(project: string): string | undefined {
-  // Beside the project first; where this package is developed, its own.
-  for (const from of [project, import.meta.filename ?? import.meta.url]) {
-    try {
-      return join(dirname(createRequire(from).resolve("typescript/package.json")), "bin", "tsc");
-    } catch {
-      // Not installed there.
-    }
-  }
-  return undefined;
+  const folder = installed("typescript", project);
+  return folder && join(folder, "bin", "tsc");
 }

@@ -1,14 +1,14 @@
 // The web engine: StarlingMonkey, by ComponentizeJS.
 
-import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 
 import type { World } from "./build.js";
 import type { Bundle } from "./bundle.js";
 import { Failure } from "./failure.js";
 import { mapped } from "../stack.js";
+import { installed } from "./paths.js";
 import { writeWit } from "./wit.js";
 
 const TOOL = "@bytecodealliance/componentize-js";
@@ -39,13 +39,8 @@ export async function componentOfWeb(
 
 /** The tool is large and many need it not: a project that wants it installs it. */
 async function tool(entry: string): Promise<Tool> {
-  for (const from of [entry, import.meta.url]) {
-    try {
-      const path = createRequire(from).resolve(TOOL);
-      return (await import(pathToFileURL(path).href)) as Tool;
-    } catch (error) {
-      if ((error as { code?: string }).code !== "MODULE_NOT_FOUND" && (error as { code?: string }).code !== "ERR_PACKAGE_PATH_NOT_EXPORTED") throw error;
-    }
-  }
-  throw new Failure(`the engine \`web\` is made by another package: npm install --save-dev ${TOOL}@0.23.0`);
+  const folder = installed(TOOL, entry);
+  if (!folder) throw new Failure(`the engine \`web\` is made by another package: npm install --save-dev ${TOOL}@0.23.0`);
+  const { exports } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { exports: { import: string } };
+  return (await import(pathToFileURL(join(folder, exports.import)).href)) as Tool;
 }

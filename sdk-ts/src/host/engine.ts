@@ -16,7 +16,8 @@ export function u64(n: number): number | bigint {
  * of this SDK, is thrown on.
  */
 export function payloadOf<E>(error: unknown): E {
-  if (error instanceof Error && "payload" in error) return error.payload as E;
+  // Not of one class in all engines.
+  if (typeof error === "object" && error !== null && "payload" in error) return error.payload as E;
   throw error;
 }
 
