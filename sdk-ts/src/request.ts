@@ -77,6 +77,7 @@ export class Request extends Target {
   #incoming: IncomingRequest | undefined;
   #headers: Headers | undefined;
   #body: Body | undefined;
+  #closed = false;
 
   /** @internal */
   constructor(method: string, target: string, authority?: string, incoming?: IncomingRequest) {
@@ -95,6 +96,7 @@ export class Request extends Target {
   /** Every header. */
   get headers(): Headers {
     if (!this.#headers) {
+      if (this.#closed) throw new Error("the headers are read before the handler returns: const { headers } = request");
       const fields = this.#incoming?.headers();
       this.#headers = new Headers(fields?.entries());
       drop(fields);
@@ -140,8 +142,11 @@ export class Request extends Target {
     return Response.notFound();
   }
 
-  /** The body, to read piece by piece; it may be kept to be read while a streamed response goes out. */
+  /** The body, to read piece by piece; it may still be read while a streamed response goes out. */
   get body(): Body {
+    if (!this.#body && this.#closed) {
+      throw new Error("the body is taken before the handler returns: const { body } = request");
+    }
     return (this.#body ??= Body.of(this.#incoming, requestFailure));
   }
 
@@ -181,6 +186,16 @@ export class Request extends Target {
   close(): void {
     drop(this.#incoming);
     this.#incoming = undefined;
+    this.#closed = true;
+  }
+
+  /**
+   * The event is over: nobody reads any further.
+   * @internal
+   */
+  end(): void {
+    this.#body?.close();
+    this.close();
   }
 }
 

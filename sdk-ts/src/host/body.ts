@@ -3,7 +3,7 @@ import type { InputStream, OutputStream, StreamError } from "host:io/streams";
 
 import { ActorError } from "../error.js";
 import { encode } from "../utf8.js";
-import { drop, payloadOf, u64 } from "./engine.js";
+import { childOf, drop, dropWithParent, payloadOf, u64 } from "./engine.js";
 
 /** What one read asks the host for. */
 const READ_BYTES = 64 * 1024;
@@ -14,7 +14,6 @@ const READ_BYTES = 64 * 1024;
  */
 export class Body implements Iterable<Uint8Array> {
   #stream: InputStream | undefined;
-  #incoming: object | undefined;
   #failure: ((error: StreamError) => Error) | undefined;
   #beside: ((stream: InputStream) => Uint8Array) | undefined;
 
@@ -28,8 +27,7 @@ export class Body implements Iterable<Uint8Array> {
     if (from === undefined) return body;
     try {
       const incoming = from.consume();
-      body.#incoming = incoming;
-      body.#stream = incoming.stream();
+      body.#stream = childOf(incoming, incoming.stream());
     } catch {
       // It was taken before: there is nothing to read.
     }
@@ -77,11 +75,9 @@ export class Body implements Iterable<Uint8Array> {
 
   /** Reads no further: the host need not keep the rest. */
   close(): void {
-    // The stream goes first: it is a child of the body.
-    drop(this.#stream);
-    drop(this.#incoming);
+    dropWithParent(this.#stream);
     this.#stream = undefined;
-    this.#incoming = undefined;
+    this.#beside = undefined;
   }
 
   *[Symbol.iterator](): Iterator<Uint8Array> {

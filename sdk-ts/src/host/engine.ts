@@ -32,3 +32,25 @@ const DISPOSE: symbol = Symbol.dispose ?? Symbol.for("dispose");
 export function drop(handle: object | undefined): void {
   (handle as Record<symbol, (() => void) | undefined> | undefined)?.[DISPOSE]?.();
 }
+
+const PARENT = Symbol("parent");
+
+/**
+ * Has a handle keep the one it came from. The host takes no parent back before its child, and what is
+ * forgotten together is given back by the engine, the holder first.
+ */
+export function childOf<C extends object>(parent: object, child: C): C {
+  return Object.assign(child, { [PARENT]: parent });
+}
+
+/** The handle this one came from. */
+export function parentOf(child: object | undefined): object | undefined {
+  return (child as { [PARENT]?: object } | undefined)?.[PARENT];
+}
+
+/** Gives a handle back, and then the one it came from. */
+export function dropWithParent(child: object | undefined): void {
+  const parent = parentOf(child);
+  drop(child);
+  drop(parent);
+}

@@ -84,10 +84,18 @@ function handler(handle: FrontHandler) {
 function answer(incoming: IncomingRequest, to: ResponseOutparam, handle: FrontHandler): void | Promise<void> {
   const request = Request.receive(incoming);
   const what = `${request.method} ${request.path}`;
-  return after(
+  const answered = after(
     () => handle(request),
     (response) => send(prepared(request, response, what), to, what),
     (error) => send(prepared(request, failed(what, error), what), to, what),
+  );
+  return after(
+    () => answered,
+    () => request.end(),
+    (error) => {
+      request.end();
+      throw error;
+    },
   );
 }
 

@@ -7,25 +7,23 @@ import http, {
 import poll, { type Pollable } from "host:io/poll";
 import type { InputStream, OutputStream } from "host:io/streams";
 
-import { drop, u64 } from "../host/engine.js";
+import { childOf, drop, dropWithParent, parentOf, u64 } from "../host/engine.js";
 
 const READ_BYTES = 64 * 1024;
 
 /** A body on its way out, sent as the server takes it. */
 export class Upload {
   #bytes: Uint8Array;
-  #body: OutgoingBody | undefined;
   #stream: OutputStream | undefined;
 
   constructor(bytes: Uint8Array, body: OutgoingBody) {
     this.#bytes = bytes;
-    this.#body = body;
-    this.#stream = body.write();
+    this.#stream = childOf(body, body.write());
   }
 
   /** Sends what there is room for; true once there is nothing left to do. */
   goOn(): boolean {
-    while (this.#stream && this.#body) {
+    while (this.#stream) {
       if (this.#bytes.length === 0) {
         this.#end(true);
         return true;
@@ -49,12 +47,11 @@ export class Upload {
   }
 
   #end(whole: boolean): void {
-    drop(this.#stream);
-    const body = this.#body;
+    const stream = this.#stream;
     this.#stream = undefined;
-    this.#body = undefined;
-    if (!body) return;
-    if (!whole) return drop(body);
+    if (!stream || !whole) return dropWithParent(stream);
+    const body = parentOf(stream) as OutgoingBody;
+    drop(stream);
     try {
       http.OutgoingBody.finish(body, undefined);
     } catch {
