@@ -16,7 +16,8 @@ interface Base64 {
   fromBase64(text: string): Uint8Array;
 }
 
-const ASCII = /^[\0-\x7f]*$/;
+/** A search, and not a match of the whole: that would keep a way back for each character. */
+const NOT_ASCII = /[\x80-\uffff]/;
 
 // Where the engine (or Node, in tests) has them. Those of the small engine are made of this module:
 // they are not there yet when this runs.
@@ -28,7 +29,7 @@ const lossy = native && new native("utf-8", { ignoreBOM: true });
 /** UTF-8; a surrogate without its other half becomes U+FFFD. */
 export function encode(text: string): Uint8Array {
   if (encoder) return encoder.encode(text);
-  const latin1 = ASCII.test(text) ? text : unescape(encodeURIComponent(text.toWellFormed()));
+  const latin1 = NOT_ASCII.test(text) ? unescape(encodeURIComponent(text.toWellFormed())) : text;
   return (Uint8Array as unknown as Base64).fromBase64(btoa(latin1));
 }
 
@@ -37,7 +38,7 @@ export function decode(bytes: Uint8Array): string | undefined {
   try {
     if (strict) return strict.decode(bytes);
     const latin1 = asLatin1(bytes);
-    return ASCII.test(latin1) ? latin1 : decodeURIComponent(escape(latin1));
+    return NOT_ASCII.test(latin1) ? decodeURIComponent(escape(latin1)) : latin1;
   } catch {
     return undefined;
   }

@@ -76,7 +76,8 @@ fn wasmtime_config(config: &EngineConfig) -> Config {
     let slots = u32::try_from(config.instances_max).unwrap_or(u32::MAX / 32) + SPARE_SLOTS;
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(slots)
-        .total_core_instances(slots * 4)
+        // Only counted: a component of the small TypeScript engine has eight, and nothing is set aside.
+        .total_core_instances(slots * CORE_INSTANCES_PER_COMPONENT)
         .total_memories(slots + slots / 4)
         .total_tables(slots * 4)
         // A store keeps its fiber's stack between events.

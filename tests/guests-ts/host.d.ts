@@ -4,7 +4,7 @@ declare module "host:actors" {
   export default actors;
 }
 
-declare const console: { log(...values: unknown[]): void; error(...values: unknown[]): void };
-declare class TextDecoder {
-  decode(bytes: Uint8Array): string;
+declare module "host:http" {
+  const http: object;
+  export default http;
 }

@@ -95,10 +95,7 @@ function echo(request: Request): Response {
 
 function text(bytes: Uint8Array): string | undefined {
   try {
-    return new (TextDecoder as unknown as new (label: string, options: object) => TextDecoder)("utf-8", {
-      fatal: true,
-      ignoreBOM: true,
-    }).decode(bytes);
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
     return undefined;
   }

@@ -1,9 +1,9 @@
 // The conformance guest in TypeScript: does what a request tells it to, as tests/guests/probe does,
-// whose list of requests holds here. Left out is what JavaScript cannot do: `/nothing`, which answers
-// nothing at all, and `/wasi`, which calls WASI by hand.
+// whose list of requests holds here, but for `/wasi`: JavaScript calls no WASI of its own.
 
 import { Actor, ActorError, actors, alarms, type outbound, type Request, Response, storage, websockets } from "@wasmkeep/sdk";
 
+import { nothing } from "./below.js";
 import * as calling from "./calling.js";
 import * as fetch from "./fetch.js";
 import * as host from "./host.js";
@@ -61,6 +61,8 @@ export default class Probe extends Actor {
         const status = request.queryInteger("status");
         throw status === undefined ? ActorError.internal("told to fail") : ActorError.status(status, "told to fail");
       }
+      case "nothing":
+        return nothing();
       case "sql":
         return steps.run(request);
       case "on-alarm":

@@ -7,6 +7,7 @@
 mod debian;
 mod package;
 mod toolchain;
+pub mod typescript;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,8 @@ const INPUTS: &str = ".inputs";
 
 pub fn run(arguments: &[String]) -> Result<()> {
     usage::expect_no_arguments(arguments)?;
-    build()
+    build()?;
+    typescript::build()
 }
 
 /// Where `build` puts the components.
