@@ -97,8 +97,10 @@ function checkedName(name: string): string {
 }
 
 function checkedText(message: unknown): string {
-  const text = (message as { text?: unknown } | null)?.text;
-  if (typeof text !== "string") throw ActorError.badRequest("the message does not fit: send {\"text\": \"…\"}");
+  const { text, ...more } = (message ?? {}) as { text?: unknown };
+  if (typeof text !== "string" || Object.keys(more).length > 0) {
+    throw ActorError.badRequest('the message does not fit: send {"text": "…"}');
+  }
   const trimmed = text.trim();
   if (trimmed === "") throw ActorError.badRequest("there is nothing in this message");
   if ([...trimmed].length > TEXT_CHARS_MAX) {

@@ -152,7 +152,7 @@ export class Answer {
  * | `invalid-address` | not a `class/name`, or no class of this app. Nothing ran |
  * | `failed` | anything else; the text says how, and whether the callee ran |
  */
-export type CallErrorCase = HostCallError["tag"];
+export type CallErrorCase = "timeout" | "reentrant" | "invalid-address" | "failed";
 
 const WORDS = {
   timeout: "the call timed out; whether the callee ran is unknown",

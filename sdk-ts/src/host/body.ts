@@ -85,7 +85,10 @@ export class Body implements Iterable<Uint8Array> {
   }
 }
 
-/** Why the body of a client's request could not be read. */
+/**
+ * Why the body of a client's request could not be read.
+ * @internal
+ */
 export function requestFailure(error: StreamError): Error {
   const io = error.tag === "last-operation-failed" ? error.val : undefined;
   const code = io && http.httpErrorCode(io);

@@ -27,6 +27,7 @@ export function real(value: number): Real {
   return new Real(value);
 }
 
+/** @internal */
 export function valuesToHost(params: readonly SqlParam[]): HostValue[] {
   return params.map(valueToHost);
 }
@@ -59,6 +60,7 @@ function wrong(at: number, how: string): TypeError {
   return new TypeError(`SQL parameter ${at + 1}: ${how}`);
 }
 
+/** @internal */
 export function valueFromHost(value: HostValue): SqlValue {
   switch (value.tag) {
     case "null":

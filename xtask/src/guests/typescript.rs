@@ -85,7 +85,9 @@ pub fn test() -> Result<()> {
 /// Installs the SDK's packages as its lock file has them, and compiles it.
 fn prepare() -> Result<()> {
     if !command::succeeds(Command::new("npm").arg("--version")) {
-        bail!("npm is missing: install Node.js 20 or newer, on Debian `apt-get install nodejs npm`");
+        bail!(
+            "npm is missing: install Node.js 20 or newer, on Debian `apt-get install nodejs npm`"
+        );
     }
     let sdk = repo::root().join(SDK);
     let lock = lock_hash(&sdk)?;
@@ -114,8 +116,10 @@ fn inputs(root: &Path) -> Result<String> {
     let mut fingerprint = Fingerprint::new();
     fingerprint.add_wit(root)?;
     fingerprint.add_folder(&root.join(SDK))?;
-    let mut folders: Vec<PathBuf> =
-        GUESTS.iter().filter_map(|guest| root.join(guest.entry).parent().map(Path::to_owned)).collect();
+    let mut folders: Vec<PathBuf> = GUESTS
+        .iter()
+        .filter_map(|guest| root.join(guest.entry).parent().map(Path::to_owned))
+        .collect();
     folders.push(root.join("tests/guests-ts"));
     folders.sort();
     folders.dedup();
