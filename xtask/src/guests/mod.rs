@@ -29,8 +29,10 @@ const COMPONENTS: &str = "target/components";
 const INPUTS: &str = ".inputs";
 
 pub fn run(arguments: &[String]) -> Result<()> {
-    usage::expect_no_arguments(arguments)?;
-    build()?;
+    if arguments != ["ts"] {
+        usage::expect_no_arguments(arguments)?;
+        build()?;
+    }
     typescript::build()
 }
 
