@@ -173,6 +173,8 @@ fn conformance(runner: &Runner) -> Result<()> {
         tests.args(["--skip", name]);
     }
     tests.env("WASMKEEP_COMPONENTS", guests::folder()).env("WASMKEEP_TEST_GUESTS", "ts");
+    // The first nodes compile two megabytes of engine each, until one has done it.
+    tests.env("WASMKEEP_TEST_PATIENCE_SECS", "60");
     command::run(&mut tests)
 }
 
