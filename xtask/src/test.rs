@@ -153,8 +153,6 @@ const NOT_OF_TYPESCRIPT: &[&str] = &[
     // JavaScript calls no WASI by hand.
     "a_guest_reaches_nothing_beyond_its_own",
     "the_wasi_environment_stays_empty",
-    // A stack that is full is an error JavaScript can catch, and not a trap.
-    "each_failure_names_its_reason_and_that_the_event_ran",
     // 1.0 and 1 are one number.
     "values_of_every_type_come_back_as_they_went_in",
     // Loops of a length that takes an interpreter minutes, and texts of a megabyte in 50 ms.

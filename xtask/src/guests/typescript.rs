@@ -128,3 +128,21 @@ fn inputs(root: &Path) -> Result<String> {
     }
     Ok(fingerprint.hex())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_guest_in_typescript_is_built() {
+        let root = repo::root();
+        for guest in GUESTS {
+            assert!(root.join(guest.entry).is_file(), "{}", guest.entry);
+        }
+        let sources = repo::files_below(&root.join("tests/guests-ts")).expect("list the guests");
+        let entries = sources.iter().filter(|path| path.ends_with("index.ts"));
+        for entry in entries.map(|path| repo::relative(path)) {
+            assert!(GUESTS.iter().any(|guest| guest.entry == entry), "{entry} is not in the list");
+        }
+    }
+}
