@@ -53,7 +53,7 @@ export class ActorError extends Error {
     if (error instanceof ActorError) return error;
     if (error instanceof SqlError) {
       if (error.case === "constraint") return ActorError.status(409, error.message, { cause: error });
-      if (error.case === "quota-exceeded") return ActorError.status(507, error.limit, { cause: error });
+      if (error.case === "quota-exceeded") return ActorError.status(507, error.words, { cause: error });
     }
     return ActorError.internal(error);
   }

@@ -8,7 +8,7 @@ export interface Lines {
   lines: ([file: number, line: number] | 0)[];
 }
 
-declare const globalThis: { wasmkeepLines?: Lines; wasmkeepBundle?: string };
+declare const globalThis: { wasmkeepLines?: Lines };
 
 const PLACE = /[^\s()@]*bundle\.js:(\d+)(?::\d+)?/g;
 

@@ -49,9 +49,4 @@ export class SqlError extends Error {
     this.words = words;
     this.kind = kind;
   }
-
-  /** @internal */
-  get limit(): string {
-    return this.words;
-  }
 }
