@@ -82,13 +82,19 @@ fn values_of_every_type_come_back_as_they_went_in() {
         { "op": "exec", "sql": format!("INSERT INTO v VALUES ({marks})"), "params": values },
         query("SELECT * FROM v"),
         { "op": "query", "sql": format!("SELECT {}", vec!["typeof(?)"; count].join(", ")), "params": values },
-        query("SELECT 9e999, -9e999, 1.0, CAST(x'ff' AS TEXT)"),
+        query("SELECT 9e999, -9e999, 2.5, CAST(x'ff' AS TEXT)"),
     ]));
     assert_eq!(results[2]["rows"], json!([values]));
     let types: Vec<&str> = types.split(' ').collect();
     assert_eq!(results[3]["rows"], json!([types]));
-    let odd = json!([[{ "real": "inf" }, { "real": "-inf" }, 1.0, { "blob": "ff" }]]);
+    let odd = json!([[{ "real": "inf" }, { "real": "-inf" }, 2.5, { "blob": "ff" }]]);
     assert_eq!(results[4]["rows"], odd);
+}
+
+#[test]
+fn a_float_without_a_fraction_is_no_integer() {
+    let node = Node::probe().start();
+    assert_eq!(node.actor("probe/a").query("SELECT 1.0, 1"), json!([[1.0, 1]]));
 }
 
 #[test]

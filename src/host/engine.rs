@@ -16,7 +16,7 @@ const EPOCH_TICK: Duration = Duration::from_millis(5);
 const WASM_STACK_BYTES: usize = 1024 * 1024;
 const FIBER_STACK_BYTES: usize = 2 * 1024 * 1024;
 /// Core instances, memories and tables one component may hold: a guest from any of today's
-/// toolchains has one memory and a handful of the others.
+/// toolchains has one memory or two, and a handful of the others.
 const CORE_INSTANCES_PER_COMPONENT: u32 = 16;
 const MEMORIES_PER_COMPONENT: u32 = 2;
 const TABLES_PER_COMPONENT: u32 = 8;
@@ -26,8 +26,8 @@ const TABLE_RESIDENT_BYTES: usize = 16 * 1024;
 const WARM_SLOTS_MAX: u32 = 100;
 /// Slots beyond the residents, for instances on their way out.
 const SPARE_SLOTS: u32 = 64;
-/// Above this many slots of 4 GiB, 47 bits of address space run out.
-const RESERVED_SLOTS_MAX: u32 = 24_000;
+/// Above this many slots of two memories of 4 GiB, 47 bits of address space run out.
+const RESERVED_SLOTS_MAX: u32 = 15_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineConfig {
@@ -76,8 +76,9 @@ fn wasmtime_config(config: &EngineConfig) -> Config {
     let slots = u32::try_from(config.instances_max).unwrap_or(u32::MAX / 32) + SPARE_SLOTS;
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(slots)
-        .total_core_instances(slots * 4)
-        .total_memories(slots + slots / 4)
+        // Only counted: a component of the small TypeScript engine has eight, and nothing is set aside.
+        .total_core_instances(slots * CORE_INSTANCES_PER_COMPONENT)
+        .total_memories(slots * MEMORIES_PER_COMPONENT)
         .total_tables(slots * 4)
         // A store keeps its fiber's stack between events.
         .total_stacks(slots)

@@ -6,9 +6,13 @@ use crate::support::{Browser, Node, Setup, WebSocket, component, eventually};
 
 /// As the README serves it, but that an idle room sleeps after a second.
 fn chat() -> Setup {
+    chat_in("wasmkeep-example-chat-room.wasm")
+}
+
+fn chat_in(room: &str) -> Setup {
     Node::serve()
         .flag("--front", component("wasmkeep-example-chat-front.wasm"))
-        .class("room", "wasmkeep-example-chat-room.wasm")
+        .class("room", room)
         .flag("--idle-timeout-secs", "1")
 }
 
@@ -72,7 +76,15 @@ fn two_browsers_talk_and_the_room_sleeps_in_between() {
 
 #[test]
 fn what_a_room_does_not_take_it_says() {
-    let node = chat().start();
+    a_room_says_what_it_does_not_take(&chat().start());
+}
+
+#[test]
+fn a_room_in_typescript_talks_alike() {
+    a_room_says_what_it_does_not_take(&chat_in("wasmkeep-example-chat-room-ts.wasm").start());
+}
+
+fn a_room_says_what_it_does_not_take(node: &Node) {
     let socket = |path: &str| WebSocket::try_open_at(node.address(), path, "");
     let refused = |path: &str| socket(path).err().expect("it is refused");
     let answer = refused("/rooms/lobby/socket?name=");

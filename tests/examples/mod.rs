@@ -31,7 +31,16 @@ fn the_demo_serves_what_it_prints() {
 
 #[test]
 fn the_counters_readme_tells_the_truth() {
-    let node = Node::serve().class("demo", "wasmkeep-example-counter.wasm").start();
+    a_counter_counts("wasmkeep-example-counter.wasm");
+}
+
+#[test]
+fn the_counter_in_typescript_counts_alike() {
+    a_counter_counts("wasmkeep-example-counter-ts.wasm");
+}
+
+fn a_counter_counts(file: &str) {
+    let node = Node::serve().class("demo", file).start();
     let (alice, bob) = (node.actor("demo/alice"), node.actor("demo/bob"));
     assert_eq!(alice.get("").text(), "Hello from demo/alice: visit 1\nSince I woke: 1\n");
     assert_eq!(alice.post("/add?n=41", "").json(), json!({ "added": 41, "total": 42 }));

@@ -35,13 +35,26 @@ pub fn wasmkeep() -> Command {
     command
 }
 
+/// `ts`: the guests that `tests/guests-ts` has too are those.
+const GUESTS: &str = "WASMKEEP_TEST_GUESTS";
+
+fn in_chosen_language(file: &str) -> String {
+    let stem = file.trim_end_matches(".wasm");
+    match std::env::var(GUESTS).as_deref() {
+        Ok("ts") if matches!(stem, "guest-probe" | "guest-front") => format!("{stem}-ts.wasm"),
+        Ok("ts" | "") | Err(_) => file.to_owned(),
+        Ok(other) => panic!("{GUESTS} is `ts` or not set, not {other:?}"),
+    }
+}
+
 /// A guest's file.
 #[track_caller]
 pub fn component(file: &str) -> PathBuf {
+    let file = in_chosen_language(file);
     let folder = std::env::var_os("WASMKEEP_COMPONENTS").map(PathBuf::from);
     let folder = folder
         .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target").join("components"));
-    let path = folder.join(file);
+    let path = folder.join(&file);
     assert!(path.is_file(), "{} is missing: run `cargo xtask guests` first", path.display());
     path
 }

@@ -38,8 +38,8 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "guests",
-        arguments: "",
-        about: "build the components of examples/ and tests/guests/ into target/components/",
+        arguments: "[ts]",
+        about: "build the components of examples/ and tests/ into target/components/; ts: TypeScript alone",
         run: guests::run,
     },
     Task {

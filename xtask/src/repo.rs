@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use anyhow::{Context, Result};
 
 /// Folders that hold what a build or a run has left behind.
-const NOT_SOURCES: &[&str] = &["target", "node_modules", "data"];
+const NOT_SOURCES: &[&str] = &["target", "node_modules", "dist", "data"];
 
 /// Asked of cargo at run time: a target folder that moved with its tree, or came out of a cache,
 /// still holds the path it was compiled at.

@@ -48,7 +48,9 @@ pub fn run(arguments: &[String]) -> Result<()> {
     });
     steps.run("tidy", tidy::check);
     steps.run("demo components", embed::check);
-    let has_guests = !options.fast && steps.run("guests", guests::build);
+    let has_guests = !options.fast
+        && steps.run("guests", guests::build)
+        && steps.run("guests in TypeScript", guests::typescript::build);
     steps.run("clippy", || [Part::Server, Part::Rest].into_iter().try_for_each(clippy));
     steps.run("unit tests", || command::run(runner.tests(Part::Server).args(["--lib", "--bins"])));
     steps.run("unit tests of the rest", || {
@@ -65,10 +67,13 @@ pub fn run(arguments: &[String]) -> Result<()> {
     if options.fast {
         return steps.finish("without guests and black-box tests, as --fast asks");
     }
+    steps.run("tests of the TypeScript SDK", guests::typescript::test);
     if has_guests {
         steps.run("black-box tests", || black_box(&runner, &options.filter));
+        // A filter asks for a part, which the run before has tried.
         if options.filter.is_empty() {
             steps.run("tests of the test kit", || test_kit(&runner));
+            steps.run("black-box tests of guests in TypeScript", || conformance(&runner));
         }
     } else {
         steps.skip("black-box tests", "there are no guests to run");
@@ -147,6 +152,50 @@ fn test_kit(runner: &Runner) -> Result<()> {
     let target = target.unwrap_or_else(|| repo::root().join("target"));
     tests.env("WASMKEEP", target.join("debug/wasmkeep"));
     tests.env("WASMKEEP_COMPONENTS", guests::folder());
+    command::run(&mut tests)
+}
+
+/// What a guest in TypeScript is held to: the tests that a guest in Rust is.
+const TYPESCRIPT_TOPICS: &[&str] = &[
+    "requests::",
+    "storage::",
+    "alarms::",
+    "calls::",
+    "websockets::",
+    "env::",
+    "front::",
+    "outbound::bodies::",
+    "outbound::reach::",
+];
+
+/// Where TypeScript differs, or a test is about Rust's guests alone. `sdk-ts/README.md` has the
+/// differences.
+const NOT_OF_TYPESCRIPT: &[&str] = &[
+    // JavaScript calls no WASI by hand.
+    "a_guest_reaches_nothing_beyond_its_own",
+    "the_wasi_environment_stays_empty",
+    // 1.0 and 1 are one number.
+    "a_float_without_a_fraction_is_no_integer",
+    // Loops of a length that takes an interpreter minutes, and texts of a megabyte in 50 ms.
+    "the_front_has_a_cpu_budget_of_its_own",
+    "a_client_that_does_not_read_gets_backpressure_and_takes_no_memory",
+    // A thousand instances: it is the host's pool that is tried, and these are large.
+    "five_hundred_actors_that_wait_in_calls_hold_nobody_up",
+    // An example in Rust, whose name holds that of a topic.
+    "examples::",
+    // It expects the file's name.
+    "what_is_no_front_is_refused_by_name",
+];
+
+fn conformance(runner: &Runner) -> Result<()> {
+    let mut tests = runner.tests(Part::Server);
+    tests.args(["--test", "black_box", "--"]).args(TYPESCRIPT_TOPICS);
+    for name in NOT_OF_TYPESCRIPT {
+        tests.args(["--skip", name]);
+    }
+    tests.env("WASMKEEP_COMPONENTS", guests::folder()).env("WASMKEEP_TEST_GUESTS", "ts");
+    // The first nodes compile two megabytes of engine each, until one has done it.
+    tests.env("WASMKEEP_TEST_PATIENCE_SECS", "60");
     command::run(&mut tests)
 }
 

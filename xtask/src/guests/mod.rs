@@ -7,6 +7,7 @@
 mod debian;
 mod package;
 mod toolchain;
+pub mod typescript;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,8 +29,11 @@ const COMPONENTS: &str = "target/components";
 const INPUTS: &str = ".inputs";
 
 pub fn run(arguments: &[String]) -> Result<()> {
-    usage::expect_no_arguments(arguments)?;
-    build()
+    if arguments != ["ts"] {
+        usage::expect_no_arguments(arguments)?;
+        build()?;
+    }
+    typescript::build()
 }
 
 /// Where `build` puts the components.
