@@ -200,6 +200,40 @@ fn every_template_builds_passes_its_tests_and_serves() {
     assert!(node.get("/rooms/tea").text().contains("<title>Chat</title>"));
 }
 
+/// The SDK must have been built: `cargo xtask guests` does that.
+#[test]
+fn every_template_in_typescript_builds_passes_its_tests_and_serves() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = tempfile::tempdir().expect("make a folder");
+    let server = wasmkeep().get_program().to_owned();
+    let made = |template: &str| -> Setup {
+        let project = format!("my-{template}");
+        let mut new = wasmkeep();
+        new.args(["new", &project, "--lang", "ts", "--template", template, "--sdk"]).arg(root);
+        let (code, said) = run(new.current_dir(folder.path()));
+        assert_eq!(code, Some(0), "{said}");
+        let project = folder.path().join(project).canonicalize().expect("it is made");
+        let npm = |arguments: &[&str]| {
+            let mut npm = Command::new("npm");
+            npm.args(arguments).current_dir(&project).env("WASMKEEP", &server);
+            let (code, said) = run(&mut npm);
+            assert_eq!(code, Some(0), "npm {arguments:?} in {}:\n{said}", project.display());
+        };
+        npm(&["install", "--no-audit", "--no-fund", "--prefer-offline"]);
+        // Also builds the components: the test kit does.
+        npm(&["test"]);
+        Node::dev().home(project)
+    };
+    let node = made("counter").start();
+    assert!(node.actor("counter/a").get("/").text().contains("visit 1"));
+    let node = made("front").start();
+    assert!(node.get("/").text().contains("Visit 1"));
+    let node = made("chat").start();
+    let mut socket = WebSocket::try_open_at(node.address(), "/rooms/tea/socket?name=ann", "")
+        .expect("it is opened");
+    assert!(socket.next_text().contains("\"welcome\""));
+}
+
 fn has_wasm_target() -> bool {
     let mut rustc = Command::new("rustc");
     let found = rustc.args(["--print", "target-libdir", "--target", "wasm32-wasip2"]).output();

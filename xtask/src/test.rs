@@ -67,12 +67,12 @@ pub fn run(arguments: &[String]) -> Result<()> {
     if options.fast {
         return steps.finish("without guests and black-box tests, as --fast asks");
     }
-    steps.run("tests of the TypeScript SDK", guests::typescript::test);
     if has_guests {
         steps.run("black-box tests", || black_box(&runner, &options.filter));
         // A filter asks for a part, which the run before has tried.
         if options.filter.is_empty() {
             steps.run("tests of the test kit", || test_kit(&runner));
+            steps.run("tests of the TypeScript SDK", || guests::typescript::test(&server()));
             steps.run("black-box tests of guests in TypeScript", || conformance(&runner));
         }
     } else {
@@ -148,11 +148,14 @@ fn test_kit(runner: &Runner) -> Result<()> {
     let mut tests = command::cargo();
     runner.begin(&mut tests);
     tests.args(["--package", "wasmkeep-testkit", "--tests"]);
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let target = target.unwrap_or_else(|| repo::root().join("target"));
-    tests.env("WASMKEEP", target.join("debug/wasmkeep"));
-    tests.env("WASMKEEP_COMPONENTS", guests::folder());
+    tests.env("WASMKEEP", server()).env("WASMKEEP_COMPONENTS", guests::folder());
     command::run(&mut tests)
+}
+
+/// The executable that the black-box tests were run on.
+fn server() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    target.unwrap_or_else(|| repo::root().join("target")).join("debug/wasmkeep")
 }
 
 /// What a guest in TypeScript is held to: the tests that a guest in Rust is.

@@ -31,11 +31,16 @@ pub struct Args {
 const NEXT: &str = "\
 Then:
   cd NAME
-  wasmkeep dev";
+  wasmkeep dev
+
+For Rust, once: rustup target add wasm32-wasip2
+For TypeScript, first in each project: npm install";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Language {
     Rust,
+    /// TypeScript
+    Ts,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -55,16 +60,18 @@ pub fn run(args: Args) -> Result<()> {
         bail!("{} is there already: choose another name, or remove it", folder.display());
     }
     let sdk = args.sdk.as_deref().map(checkout).transpose()?;
-    let Language::Rust = args.lang;
     let names = Names::new(&args.name, sdk.as_deref());
-    for (path, text) in files(args.template, &names) {
+    for (path, text) in files(args.lang, args.template, &names) {
         let path = folder.join(path);
         let parent = path.parent().context("a file stands in a folder")?;
         fs::create_dir_all(parent).with_context(|| format!("make {}", parent.display()))?;
         fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
     }
     println!("{} is made. Next:", folder.display());
-    println!("  rustup target add wasm32-wasip2    # once");
+    match args.lang {
+        Language::Rust => println!("  rustup target add wasm32-wasip2    # once"),
+        Language::Ts => println!("  npm install --prefix {}", folder.display()),
+    }
     println!("  cd {}", folder.display());
     println!("  wasmkeep dev");
     Ok(())

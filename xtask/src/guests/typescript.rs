@@ -76,10 +76,12 @@ pub fn build() -> Result<()> {
     Ok(())
 }
 
-/// The tests of the SDK itself.
-pub fn test() -> Result<()> {
+/// The tests of the SDK itself, those of its test kit on this server.
+pub fn test(server: &Path) -> Result<()> {
     prepare()?;
-    command::run(npm().arg("test"))
+    let mut test = npm();
+    test.arg("test").env("WASMKEEP", server);
+    command::run(test.env("WASMKEEP_TEST_PROBE", folder().join("guest-probe.wasm")))
 }
 
 /// Installs the SDK's packages as its lock file has them, and compiles it.
