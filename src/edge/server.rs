@@ -40,6 +40,7 @@ pub enum EdgeError {
 }
 
 /// What every worker shares.
+#[derive(Clone)]
 pub struct EdgeState {
     pub tree: Arc<Tree>,
     pub front: Option<Arc<Front>>,

@@ -1,10 +1,13 @@
 //! The wall clocks that alarms go by: this machine's, and one that stands until it is moved.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use wasmkeep_supervisors::ports::Clock;
 use wasmkeep_supervisors::time::Timestamp;
+
+use crate::config::ClockKind;
 
 pub struct SystemClock;
 
@@ -35,6 +38,34 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// The clocks of one node.
+pub struct Clocks {
+    /// Alarms go by it.
+    pub of_alarms: Arc<dyn Clock>,
+    /// What guests see, when that is not the machine's.
+    pub of_guests: Option<Arc<dyn Clock>>,
+    /// What can be moved of them.
+    pub manual: Option<Arc<ManualClock>>,
+}
+
+impl Clocks {
+    pub fn new(kind: ClockKind) -> Self {
+        match kind {
+            ClockKind::System => {
+                Self { of_alarms: Arc::new(SystemClock), of_guests: None, manual: None }
+            }
+            ClockKind::Manual => {
+                let clock = Arc::new(ManualClock::standing_now());
+                Self {
+                    of_alarms: Arc::clone(&clock) as _,
+                    of_guests: Some(Arc::clone(&clock) as _),
+                    manual: Some(clock),
+                }
+            }
+        }
     }
 }
 

@@ -23,16 +23,16 @@ use wasmkeep_supervisors::front::rules::{Shares, share};
 use wasmkeep_supervisors::front::{FrontConfig, FrontSpec};
 use wasmkeep_supervisors::limits::FRONT_WALL_BUDGET;
 use wasmkeep_supervisors::metrics::Metrics;
-use wasmkeep_supervisors::ports::{Clock, Guest};
+use wasmkeep_supervisors::ports::Guest;
 use wasmkeep_supervisors::tree::{ClassSpec, Tree, TreeConfig, TreePorts};
 
 pub use self::components::{Reload, Source};
 pub use self::operate::{OfflineError, offline};
 
-use self::clock::{ManualClock, SystemClock};
+use self::clock::Clocks;
 use self::components::{Files, Loaded};
 use self::console::Console;
-use crate::config::{ClockKind, ServeConfig};
+use crate::config::ServeConfig;
 use crate::database::{DataDir, DatabaseConfig, LocalDatabases};
 use crate::edge::{Commands, ConsoleSpec, Edge, EdgeState, Serves};
 use crate::host::{Components, EngineConfig, GuestEngine, InstanceConfig, Outbound};
@@ -61,17 +61,12 @@ pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started<'_>))
     })?;
     let metrics = Arc::new(Metrics::new().context("register the metrics")?);
     let outbound = Outbound::new(config.outbound.clone(), Arc::clone(&metrics))?;
-    let manual_clock = match config.clock {
-        ClockKind::System => None,
-        ClockKind::Manual => Some(Arc::new(ManualClock::standing_now())),
-    };
-    let guest_clock = manual_clock.clone().map(|clock| clock as Arc<dyn Clock>);
-    let clock = guest_clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
+    let clocks = Clocks::new(config.clock);
     let instances = InstanceConfig {
         outbound,
         cpu_budget: config.cpu_budget,
         memory_bytes_max: config.memory_bytes_max,
-        clock: guest_clock,
+        clock: clocks.of_guests,
     };
     let components = Components::new(&engine.engine, data_dir.components(), instances)?;
     let files = Files::new(components, source, config);
@@ -89,7 +84,7 @@ pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started<'_>))
     let tenant = Tenant::default_tenant();
     let tree = runtime.block_on(Tree::start(
         classes,
-        TreePorts { databases: Arc::clone(&databases) as _, clock },
+        TreePorts { databases: Arc::clone(&databases) as _, clock: clocks.of_alarms },
         Arc::clone(&metrics),
         TreeConfig {
             tenant: tenant.clone(),
@@ -111,31 +106,21 @@ pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started<'_>))
         Arc::new(tree.front(spec, front))
     });
     let ready = Arc::new(AtomicBool::new(true));
-    let operator = operate::of_node(&data_dir, &tree, &tenant, &app, manual_clock);
+    let operator = operate::of_node(&data_dir, &tree, &tenant, &app, clocks.manual);
     let console = {
         let _on_it = runtime.enter();
         Arc::new(Console::new(Arc::clone(&operator)))
     };
-    let (public_console, own_console) = console_specs(config, &console);
-    let state = |front, console, serves| EdgeState {
+    let public = EdgeState {
         tree: Arc::clone(&tree),
-        front,
-        metrics: Arc::clone(&metrics),
+        front: front.clone(),
+        metrics,
         tenant: tenant.clone(),
         ready: Arc::clone(&ready),
-        console,
-        serves,
+        console: None,
+        serves: Serves::Everything,
     };
-    let public = state(front.clone(), public_console, Serves::Everything);
-    let edge = Edge::start(config.listen, cores, public)?;
-    let admin_edge = match own_console {
-        Some((address, spec)) => {
-            let edge = Edge::start(address, 1, state(None, Some(spec), Serves::Operators))?;
-            tracing::info!("the console is at http://{}/_wasmkeep/console", edge.address);
-            Some(edge)
-        }
-        None => None,
-    };
+    let (edge, admin_edge) = start_edges(config, public, cores, &console)?;
     let admin = {
         let _on_it = runtime.enter();
         operate::listen(&data_dir, operator)
@@ -184,18 +169,28 @@ fn shares(config: &ServeConfig, instances: usize) -> Result<Shares> {
     Ok(share(instances, front.requests_max, !config.actors.is_empty())?)
 }
 
-/// The console of the public address, and the one of an address of its own.
-fn console_specs(
+/// Listens on the public address, and on that of the console if it has one of its own.
+fn start_edges(
     config: &ServeConfig,
+    mut public: EdgeState,
+    workers: usize,
     console: &Arc<Console>,
-) -> (Option<ConsoleSpec>, Option<(SocketAddr, ConsoleSpec)>) {
-    let Some(settings) = &config.console else { return (None, None) };
+) -> Result<(Edge, Option<Edge>)> {
+    let Some(settings) = &config.console else {
+        return Ok((Edge::start(config.listen, workers, public)?, None));
+    };
     let commands = Arc::clone(console) as Arc<dyn Commands>;
     let spec = ConsoleSpec { commands, token: settings.token.as_str().to_owned() };
-    match settings.listen {
-        Some(address) => (None, Some((address, spec))),
-        None => (Some(spec), None),
-    }
+    let Some(address) = settings.listen else {
+        public.console = Some(spec);
+        return Ok((Edge::start(config.listen, workers, public)?, None));
+    };
+    let operators =
+        EdgeState { front: None, console: Some(spec), serves: Serves::Operators, ..public.clone() };
+    let edge = Edge::start(config.listen, workers, public)?;
+    let admin_edge = Edge::start(address, 1, operators)?;
+    tracing::info!("the console is at http://{}/_wasmkeep/console", admin_edge.address);
+    Ok((edge, Some(admin_edge)))
 }
 
 /// The classes with what their actors may read, and who may reach them.
