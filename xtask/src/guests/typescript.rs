@@ -35,6 +35,11 @@ const GUESTS: &[Guest] = &[
         component: "guest-front-ts.wasm",
     },
     Guest {
+        entry: "tests/guests-ts/sdk/index.ts",
+        world: "actor",
+        component: "guest-sdk-ts.wasm",
+    },
+    Guest {
         entry: "examples/counter-ts/counter.ts",
         world: "actor",
         component: "wasmkeep-example-counter-ts.wasm",
