@@ -136,13 +136,13 @@ export function runDue(handler: Handler): void | Promise<void> {
     now,
     DUE_PER_EVENT,
   ]);
-  return runEach(keys.values(), now, handler);
+  return runEach(keys, now, handler);
 }
 
 type Handler = (timer: Timer) => void | Promise<void>;
 
-function runEach(keys: IterableIterator<string>, now: number, handler: Handler): void | Promise<void> {
-  for (const key of keys) {
+function runEach(keys: readonly string[], now: number, handler: Handler): void | Promise<void> {
+  for (const [at, key] of keys.entries()) {
     // Committed before the handler starts, so that a trap leaves it behind. None when a handler before
     // it has cancelled it or set it to later.
     const begun = queryOptional(
@@ -153,7 +153,7 @@ function runEach(keys: IterableIterator<string>, now: number, handler: Handler):
     );
     if (!begun) continue;
     const ran = run(timerOf(begun), handler);
-    if (isThenable(ran)) return ran.then(() => runEach(keys, now, handler));
+    if (isThenable(ran)) return ran.then(() => runEach(keys.slice(at + 1), now, handler));
   }
   setAlarm();
 }

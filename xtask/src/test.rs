@@ -191,6 +191,8 @@ const NOT_OF_TYPESCRIPT: &[&str] = &[
     "five_hundred_actors_that_wait_in_calls_hold_nobody_up",
     // An example in Rust, whose name holds that of a topic.
     "examples::todo_front::",
+    // They serve guests in both languages, one after the other.
+    "_go_on_between_the_languages",
     // It expects the file's name.
     "what_is_no_front_is_refused_by_name",
 ];
