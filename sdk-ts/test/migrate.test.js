@@ -1,9 +1,23 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { load } from "./sdk.js";
+/** What was run; a statement with `nowhere` fails. */
+let ran = [];
+globalThis.wasmkeepHost = {
+  "host:storage": {
+    exec(sql) {
+      ran.push(sql.split(" ").slice(0, 3).join(" "));
+      if (sql.includes("nowhere")) throw { payload: { tag: "invalid", val: "no such table: nowhere" } };
+      return 0;
+    },
+    query: () => ({ columns: ["version", "step", "breaking"], rows: [] }),
+  },
+};
 
-const { fingerprint, stepsDone } = await load("storage/migrate");
+const { load } = await import("./sdk.js");
+
+const { fingerprint, migrate, stepsDone } = await load("storage/migrate");
+const { ActorError } = await load("error");
 const { retryAfterMs } = await load("timers");
 
 test("what a database has had decides what runs", () => {
@@ -45,6 +59,33 @@ test("the same step in Rust has the same fingerprint", () => {
   // `sdk-rust/src/storage/migrate.rs` has these numbers too.
   assert.equal(fingerprint("CREATE TABLE t (a, b)"), -4576431964475159892n);
   assert.equal(fingerprint({ sql: ["SELECT 'é\u00a0日本'", "x"] }), -7820729092208476899n);
+});
+
+test("each step is a transaction, and one that fails says which and how", () => {
+  const failure = (step) => {
+    ran = [];
+    try {
+      migrate(["CREATE TABLE a (b)", step]);
+    } catch (error) {
+      return error;
+    }
+    return undefined;
+  };
+  const first = ["CREATE TABLE IF", "BEGIN IMMEDIATE", "CREATE TABLE a", "INSERT INTO _sdk_migrations", "COMMIT"];
+  assert.equal(failure({ name: "nothing", run: () => {} }), undefined);
+  assert.deepEqual(ran, [...first, "BEGIN IMMEDIATE", "INSERT INTO _sdk_migrations", "COMMIT"]);
+  const table = [
+    ["DELETE FROM nowhere", "step 2 failed: invalid SQL: no such table: nowhere"],
+    [{ name: "own", run: () => { throw ActorError.internal("told to fail"); } }, "step 2 failed: told to fail"],
+    [{ name: "late", run: async () => {} }, 'step 2 failed: the function "late" is async'],
+  ];
+  for (const [step, message] of table) {
+    const error = failure(step);
+    assert.deepEqual([error.case, error.step, error.message], ["failed", 2, message]);
+    assert.deepEqual(ran.slice(0, first.length), first);
+    assert.equal(ran.at(-1), "ROLLBACK");
+    assert.equal(ran.filter((sql) => sql === "COMMIT").length, 1);
+  }
 });
 
 test("retries of a timer double from a second to five minutes", () => {
