@@ -4,11 +4,16 @@ import host, { type HostCallError, type HostRequest, type HostResponse } from "h
 import hostCalls from "host:calls";
 
 import { ActorError } from "./error.js";
+import { Failure, type Ran, type Refusal } from "./failure.js";
 import { Headers, type HeadersInit } from "./headers.js";
 import { payloadOf, wellFormed } from "./host/engine.js";
 import { toJson } from "./response.js";
 import { decode, decodeLossy, encode } from "./utf8.js";
 
+export { Failure, type FailureCase, type Ran, type Refusal } from "./failure.js";
+
+const REASON = "x-wasmkeep-reason";
+const EVENT = "x-wasmkeep-event";
 /** How much of an answer's body goes into an error's text. */
 const SHOWN_BYTES = 200;
 
@@ -127,6 +132,36 @@ export class Answer {
     if (this.status >= 200 && this.status < 300) return this;
     const start = decodeLossy(this.bytes.subarray(0, SHOWN_BYTES));
     throw ActorError.internal(new Error(`the called actor answered ${this.status}: ${start}`));
+  }
+
+  /** What the host said, if it made this answer in the callee's place. No guest can make one. */
+  refusal(): Refusal | undefined {
+    const reason = this.header(REASON);
+    if (reason === undefined) return undefined;
+    const event = this.header(EVENT);
+    const ran: Ran = event === "not-run" ? "no" : event === "ran" ? "yes" : "unknown";
+    return { status: this.status, reason, ran };
+  }
+
+  /**
+   * This answer if its status is 2xx; else throws a {@link Failure}, for a caller that tells failures
+   * apart. For others, {@link ok} will do.
+   */
+  done(): this {
+    if (this.status >= 200 && this.status < 300) return this;
+    const refusal = this.refusal();
+    throw refusal ? Failure.refused(refusal) : Failure.answered(this.status, this.#words());
+  }
+
+  /** The text of `{"error": "…"}`, else the start of the body. */
+  #words(): string {
+    try {
+      const { error } = this.json<{ error?: unknown }>();
+      if (typeof error === "string") return error;
+    } catch {
+      // It is another kind of body.
+    }
+    return decodeLossy(this.bytes.subarray(0, SHOWN_BYTES));
   }
 
   /** The body as text. Throws where it is not UTF-8. */

@@ -1,21 +1,19 @@
 // The actor's one alarm: when it is due, `alarm` runs. It survives sleep, restarts and moves, and
 // fires at least once. It lives in the actor's database, so it is set or kept together with the
-// transaction that is open. For several timers, keep them in a table and set the alarm to the earliest.
+// transaction that is open. For several, see `timers`.
 
 import host from "host:alarms";
 
 import { u64 } from "./host/engine.js";
 import { sqlErrorOf } from "./host/sql_error.js";
+import { msOf } from "./time.js";
 
 /**
  * Sets the alarm to a time, replacing the one that was pending: a `Date`, or milliseconds since
  * 1970-01-01T00:00Z, rounded down. A time that has passed is due at once.
  */
 export function setAt(time: Date | number): void {
-  const ms = Math.max(0, Math.floor(Number(time)));
-  if (!Number.isSafeInteger(ms)) {
-    throw new RangeError(`${String(time)} is no time of an alarm: a Date, or milliseconds since 1970`);
-  }
+  const ms = msOf(time);
   called(() => host.setAlarm(u64(ms)));
 }
 

@@ -1,6 +1,6 @@
 use serde_json::{Value as Json, json};
 
-use super::sdk;
+use super::{sdk, sdk_in_typescript};
 use crate::support::Actor;
 
 /// Migrates as code with these steps does; `null`, or why it failed.
@@ -95,4 +95,22 @@ fn another_step_in_the_place_of_one_that_ran_is_refused() {
     }
     assert_eq!(versions(&actor), json!([[1, 0], [2, 0], [3, 0]]));
     assert_eq!(migrate(&actor, "create,words,fill,price"), Json::Null);
+}
+
+#[test]
+fn migrations_go_on_between_the_languages() {
+    let mut node = sdk().start();
+    assert_eq!(migrate(&node.actor("sdk/a"), "create,words"), Json::Null);
+    node.stop_cleanly();
+    node.start_again_as(sdk_in_typescript());
+    let actor = node.actor("sdk/a");
+    assert_eq!(migrate(&actor, "create,words,fill,rename"), Json::Null);
+    fails(&actor, "words,create", "step 1 is not the one that ran on this database");
+    node.stop_cleanly();
+    node.start_again_as(sdk());
+    let actor = node.actor("sdk/a");
+    assert_eq!(migrate(&actor, "create,words,fill,rename,price"), Json::Null);
+    fails(&actor, "create,words,fill", "step 4 is marked as breaking");
+    assert_eq!(rows(&actor, "SELECT * FROM items"), json!([["two words", 2, null]]));
+    assert_eq!(versions(&actor), json!([[1, 0], [2, 0], [3, 0], [4, 1], [5, 0]]));
 }

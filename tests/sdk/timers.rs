@@ -1,6 +1,6 @@
 use serde_json::{Value as Json, json};
 
-use super::sdk;
+use super::{sdk, sdk_in_typescript};
 use crate::support::{Actor, HOUR_MS, eventually, in_parallel, now_ms};
 
 impl Actor {
@@ -182,4 +182,28 @@ fn timers_due_while_the_node_is_down_run_after_its_start() {
         let ran: Vec<Json> = actor.succeeded().into_iter().map(|(key, _)| json!(key)).collect();
         assert_eq!(ran, ["a", "b", "c"]);
     }
+}
+
+#[test]
+fn timers_go_on_between_the_languages() {
+    let mut node = sdk().start();
+    let actor = node.actor("sdk/a");
+    actor.set_timer("later", 2 * HOUR_MS);
+    actor.set_timer("now", 0);
+    eventually("it has run", || actor.has_run("now", 1));
+    // A time that a number of JavaScript does not hold.
+    actor.set_timer("never", u64::MAX);
+    actor.set_timer("due", 500);
+    node.kill();
+    node.start_again_as(sdk_in_typescript());
+    let actor = node.actor("sdk/a");
+    eventually("it has run", || actor.has_run("due", 1));
+    assert_eq!(actor.keys(), ["later", "never"]);
+    actor.set_timer("sooner", HOUR_MS);
+    actor.set_timer("later", 3 * HOUR_MS);
+    node.stop_cleanly();
+    node.start_again_as(sdk());
+    let actor = node.actor("sdk/a");
+    assert_eq!(actor.keys(), ["sooner", "later", "never"]);
+    assert_eq!(actor.alarm_at(), Some(actor.timers()[0].1));
 }

@@ -37,11 +37,12 @@ pub fn wasmkeep() -> Command {
 
 /// `ts`: the guests that `tests/guests-ts` has too are those.
 const GUESTS: &str = "WASMKEEP_TEST_GUESTS";
+const IN_TYPESCRIPT: [&str; 3] = ["guest-probe", "guest-front", "guest-sdk"];
 
 fn in_chosen_language(file: &str) -> String {
     let stem = file.trim_end_matches(".wasm");
     match std::env::var(GUESTS).as_deref() {
-        Ok("ts") if matches!(stem, "guest-probe" | "guest-front") => format!("{stem}-ts.wasm"),
+        Ok("ts") if IN_TYPESCRIPT.contains(&stem) => format!("{stem}-ts.wasm"),
         Ok("ts" | "") | Err(_) => file.to_owned(),
         Ok(other) => panic!("{GUESTS} is `ts` or not set, not {other:?}"),
     }

@@ -259,6 +259,15 @@ mod tests {
     }
 
     #[test]
+    fn the_same_step_in_typescript_has_the_same_fingerprint() {
+        // `sdk-ts/test/migrate.test.js` has these numbers too.
+        let of = |step: Migration| step.fingerprint();
+        assert_eq!(of("CREATE TABLE t (a, b)".into()), -4_576_431_964_475_159_892);
+        let several = Migration::statements(["SELECT 'é\u{a0}日本'", "x"]);
+        assert_eq!(of(several), -7_820_729_092_208_476_899);
+    }
+
+    #[test]
     fn an_error_says_what_to_do() {
         let error = MigrateError::TooNew { database: 3, code: 1, step: 2 };
         assert_eq!(

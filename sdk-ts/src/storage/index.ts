@@ -9,6 +9,14 @@ import { SqlError } from "./error.js";
 import { reader, type RowOf, type Shape } from "./shape.js";
 import { type SqlParam, type SqlValue, valueFromHost, valuesToHost } from "./value.js";
 
+export {
+  type FunctionMigration,
+  migrate,
+  MigrateError,
+  type MigrateErrorCase,
+  type Migration,
+  type SqlMigration,
+} from "./migrate.js";
 export { SqlError, type ConstraintKind, type SqlErrorCase } from "./error.js";
 export type { Column, RowOf, Shape } from "./shape.js";
 export { Real, real, type SqlParam, type SqlValue } from "./value.js";

@@ -7,6 +7,7 @@ import * as calling from "../probe/calling.js";
 import * as fetch from "../probe/fetch.js";
 import { answer } from "../probe/http.js";
 import * as work from "../probe/work.js";
+import * as clients from "../sdk/clients.js";
 
 let requests = 0;
 
@@ -53,6 +54,10 @@ export default defineFront((request) => {
       return handOver(request);
     case "wants":
       return Response.text(String(wantsWebsocket(request)));
+    case "kv":
+      return clients.runKv(request, request.query("store") ?? "");
+    case "queue":
+      return clients.runQueue(request, request.query("queue") ?? "");
     case "read":
       return Response.text(String(request.bytes().length));
     default:

@@ -34,6 +34,7 @@ const GUESTS: &[Guest] = &[
         world: "front",
         component: "guest-front-ts.wasm",
     },
+    Guest { entry: "tests/guests-ts/sdk/index.ts", world: "actor", component: "guest-sdk-ts.wasm" },
     Guest {
         entry: "examples/counter-ts/counter.ts",
         world: "actor",
