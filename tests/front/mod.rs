@@ -134,7 +134,8 @@ fn the_front_knows_itself_and_what_the_client_asked_for() {
 
 #[test]
 fn requests_and_answers_of_all_shapes_pass() {
-    let node = front().start();
+    // Megabytes take CPU, on a slow machine more than there is by default.
+    let node = front().flag("--front-cpu-budget-ms", "2000").start();
     let big = vec![b'x'; 3 << 20];
     assert_eq!(client(&node).post("/read", &big).text(), (3 << 20).to_string());
     assert_eq!(client(&node).post("/echo-body?stream", &big).body, big);

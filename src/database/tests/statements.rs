@@ -352,6 +352,9 @@ fn values_and_results_have_a_size() {
     assert_eq!(database.rows("SELECT substr(v, 1, 16000000) FROM t").len(), 1);
     let nulls = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2200000) \
                  SELECT NULL FROM n";
+    // In databases of their own: together they would use up the CPU of one event on a slow machine.
+    let mut database = node.open("b");
     assert!(is_quota(&database.query(nulls, vec![]).expect_err("too many values")));
+    let mut database = node.open("c");
     assert_eq!(database.run_ok(nulls), 0);
 }
