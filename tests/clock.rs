@@ -1,17 +1,10 @@
 //! A clock that stands: alarms and sleep, without waiting for them.
 
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::json;
 
-use crate::support::{HOUR_MS, Node, WebSocket, eventually, wasmkeep};
-
-fn run(command: &mut Command) -> (Option<i32>, String) {
-    let output = command.output().expect("start it");
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8_lossy(&said).into_owned())
-}
+use crate::support::{HOUR_MS, Node, WebSocket, eventually, run, wasmkeep};
 
 fn command(data_dir: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     run(wasmkeep().args(arguments).arg("--data-dir").arg(data_dir))

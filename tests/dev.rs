@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::{Node, Setup, WebSocket, component, eventually, wasmkeep};
+use crate::support::{Node, Setup, WebSocket, component, eventually, run, wasmkeep};
 
 /// A project whose build takes a component that is there: which one its source names.
 struct Project(TempDir);
@@ -110,12 +110,6 @@ fn a_project_that_does_not_build_at_first_is_waited_for() {
     let node = project.dev().start();
     mending.join().expect("it was mended");
     assert!(node.actor("app/a").get("/").text().contains("visit 1"));
-}
-
-fn run(command: &mut Command) -> (Option<i32>, String) {
-    let output = command.output().expect("start it");
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8_lossy(&said).into_owned())
 }
 
 #[test]

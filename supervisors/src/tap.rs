@@ -12,6 +12,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use crate::address::Address;
 use crate::event::{Caller, Kind, Reason, Request, SocketEvent, SocketTask, Task};
+use crate::guest_log::{as_line, log_line};
 use crate::limits::TAIL_RECORDS_MAX;
 use crate::metrics::Metrics;
 use crate::ports::Clock;
@@ -190,6 +191,14 @@ impl Tap {
             // An error says that the last listener has just left.
             let _ = self.records.send(Arc::new(record));
         }
+    }
+
+    /// A guest wrote a line: counted, told, and written to the log.
+    pub fn guest_line(&self, guest: &Address, line: &str, is_error: bool) {
+        self.metrics.guest_log_lines.inc();
+        let line = as_line(line);
+        self.tell(guest, || Happening::Log { is_error, line: line.to_string() });
+        log_line(guest, &line, is_error);
     }
 
     /// Listens from now on.

@@ -16,7 +16,7 @@ pub use answer::Answer;
 pub use browser::Browser;
 pub use disk::{Disk, SmallDisk};
 pub use index::open;
-pub use node::{Actor, Node, Setup, component, wasmkeep};
+pub use node::{Actor, Node, Setup, component, run, wasmkeep};
 pub use raw::{DONE, Raw};
 pub use server::Server;
 pub use socket::{

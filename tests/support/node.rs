@@ -35,6 +35,13 @@ pub fn wasmkeep() -> Command {
     command
 }
 
+/// Runs a command to its end: its exit code, and all that it said.
+pub fn run(command: &mut Command) -> (Option<i32>, String) {
+    let output = command.output().expect("start it");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+}
+
 /// `ts`: the guests that `tests/guests-ts` has too are those.
 const GUESTS: &str = "WASMKEEP_TEST_GUESTS";
 const IN_TYPESCRIPT: [&str; 3] = ["guest-probe", "guest-front", "guest-sdk"];

@@ -9,12 +9,10 @@ import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 
 import { Actor } from "./actor.js";
-import { Tail } from "./tail.js";
+import { PATIENCE_MS, Tail } from "./tail.js";
 
 const run = promisify(execFile);
 
-/** Longer than any step of a test should take, in milliseconds. */
-export const PATIENCE_MS = 20_000;
 const OUTPUT_BYTES_MAX = 256 * 1024 * 1024;
 
 /** What a node serves. */
@@ -34,15 +32,13 @@ export interface NodeOptions {
 export class Node {
   readonly #arguments: readonly string[];
   readonly #data: string;
-  #process: ChildProcess;
-  #url: string;
+  #process: ChildProcess | undefined;
+  #url = "";
   #log = "";
 
   private constructor(words: readonly string[], data: string) {
     this.#arguments = words;
     this.#data = data;
-    this.#process = undefined as unknown as ChildProcess;
-    this.#url = "";
   }
 
   /** Starts a node of component files. */

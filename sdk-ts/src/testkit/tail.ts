@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 
-const PATIENCE_MS = 20_000;
+/** Longer than any step of a test should take, in milliseconds. */
+export const PATIENCE_MS = 20_000;
 
 /** One record: `kind`, `class`, `name`, and more for each kind, as the page of the command line lists them. */
 export type TailRecord = Record<string, unknown> & { kind: string; class: string; name: string };

@@ -34,7 +34,6 @@ impl Watch {
         })
         .context("watch the sources")?;
         let absolute = paths.iter().map(|path| {
-            let path = project.folder.join(path);
             let found = path.canonicalize();
             found.with_context(|| format!("watch {}, as [build] says", path.display()))
         });
@@ -148,7 +147,8 @@ mod tests {
             std::fs::create_dir(folder.join(name)).expect("a folder");
         }
         let project = Project { settings: folder.join("wasmkeep.toml"), folder: folder.clone() };
-        let mut watch = Watch::start(&[PathBuf::new()], &project, Vec::new()).expect("it watches");
+        let mut watch =
+            Watch::start(std::slice::from_ref(&folder), &project, Vec::new()).expect("it watches");
         std::fs::write(folder.join("target/made"), "x").expect("a file");
         std::fs::write(folder.join("src/lib.rs"), "x").expect("a file");
         let changed = watch.wait().expect("a change");

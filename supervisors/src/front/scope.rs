@@ -10,7 +10,6 @@ use super::rules::{Busy, Waiting};
 use crate::address::Address;
 use crate::call::{Outgoing, WaitingCall, WaitingCalls, reserve};
 use crate::event::Caller;
-use crate::guest_log::{as_line, log_line};
 use crate::metrics::Metrics;
 use crate::ports::{CallError, CallRequest, CallResponse, GuestScope, ScopeFuture};
 use crate::tap::Happening;
@@ -59,10 +58,7 @@ impl FrontScope {
             return;
         }
         drop(rate);
-        shared.metrics().guest_log_lines.inc();
-        let line = as_line(line);
-        shared.tell(|| Happening::Log { is_error, line: line.to_string() });
-        log_line(&shared.address, &line, is_error);
+        shared.calls.tap.guest_line(&shared.address, line, is_error);
     }
 }
 

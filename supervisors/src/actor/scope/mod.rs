@@ -19,7 +19,7 @@ use crate::address::Address;
 use crate::alarm::Bell;
 use crate::call::{CallPorts, Outgoing, reserve};
 use crate::event::{AttachmentError, CallChain, Caller, CloseError, Message, SendError, SocketId};
-use crate::guest_log::{LogRate, as_line, log_line};
+use crate::guest_log::LogRate;
 use crate::limits::LOG_LINES_PER_SECOND;
 use crate::metrics::Metrics;
 use crate::ports::{
@@ -226,10 +226,7 @@ impl ActorScope {
             self.metrics.guest_log_lines_dropped.inc();
             return;
         }
-        self.metrics.guest_log_lines.inc();
-        let line = as_line(line);
-        self.tap.tell(&self.address, || Happening::Log { is_error, line: line.to_string() });
-        log_line(&self.address, &line, is_error);
+        self.tap.guest_line(&self.address, line, is_error);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
