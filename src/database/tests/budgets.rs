@@ -90,7 +90,7 @@ fn sql_ends_with_its_event() {
 #[test]
 fn an_event_writes_no_more_than_its_budget() {
     let written = 8 * 1024 * 1024;
-    let config = DatabaseConfig { event_written_bytes_max: written, ..DatabaseConfig::default() };
+    let config = DatabaseConfig { event_written_bytes_max: written, ..patient() };
     let node = Node::with(config);
     let mut database = node.open("a");
     database.run_ok("CREATE TABLE t (id INTEGER PRIMARY KEY, v)");
@@ -155,7 +155,7 @@ fn memory_of_sql_has_a_bound() {
 #[test]
 fn a_full_database_still_reads_and_deletes() {
     let bytes = 1024 * 1024;
-    let node = Node::with(DatabaseConfig { bytes_max: bytes, ..DatabaseConfig::default() });
+    let node = Node::with(DatabaseConfig { bytes_max: bytes, ..patient() });
     let mut database = node.open("a");
     database.run_ok("CREATE TABLE t (id INTEGER PRIMARY KEY, v)");
     database.run_ok("CREATE TABLE filler (v)");

@@ -18,7 +18,7 @@ const ROUNDS_ASKED: &str = "WASMKEEP_TEST_CRASH_ROUNDS";
 #[ignore = "the child of the test below"]
 fn crash_child() {
     let Some(directory) = std::env::var_os(DIRECTORY) else { return };
-    let databases = databases(Path::new(&directory), DatabaseConfig::default());
+    let databases = databases(Path::new(&directory), patient());
     let mut random = Random(u64::from(std::process::id()));
     let mut said = std::io::stdout().lock();
     let mut next = 0;
@@ -116,7 +116,7 @@ fn what_was_acknowledged_survives_a_kill() {
 }
 
 fn check(path: &Path, round: u32, committed: i64, remembered: Option<String>) {
-    let databases = databases(path, DatabaseConfig::default());
+    let databases = databases(path, patient());
     let mut database = databases.open_file(&address("a")).expect("it opens");
     database.begin_event(in_30_s());
     assert_eq!(database.text("PRAGMA integrity_check"), "ok", "round {round}");

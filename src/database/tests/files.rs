@@ -55,7 +55,7 @@ fn a_data_directory_may_be_a_link_or_hold_one() {
     std::fs::create_dir_all(volume.join("elsewhere")).expect("directories");
     std::os::unix::fs::symlink(volume.join("elsewhere"), volume.join("state")).expect("a link");
     std::os::unix::fs::symlink(&volume, &link).expect("a link");
-    let databases = databases(&link, DatabaseConfig::default());
+    let databases = databases(&link, patient());
     let mut database = databases.open_file(&address("a")).expect("it opens");
     database.run_ok("CREATE TABLE t (v)");
     database.sync().expect("a working disk");

@@ -44,7 +44,7 @@ struct Node {
 
 impl Node {
     fn new() -> Self {
-        Self::with(DatabaseConfig::default())
+        Self::with(patient())
     }
 
     fn with(config: DatabaseConfig) -> Self {
@@ -57,7 +57,7 @@ impl Node {
     fn restart(self) -> Self {
         let Self { databases, directory } = self;
         drop(databases);
-        let databases = self::databases(&directory.path().join("data"), DatabaseConfig::default());
+        let databases = self::databases(&directory.path().join("data"), patient());
         Self { databases, directory }
     }
 
@@ -79,6 +79,12 @@ impl Node {
 fn databases(path: &std::path::Path, config: DatabaseConfig) -> LocalDatabases {
     let data_dir = DataDir::open(path).expect("the data directory opens");
     LocalDatabases::new(Arc::new(data_dir), App::default_app(), config)
+}
+
+/// The default, but for the CPU of SQL: what a slow machine takes for megabytes is a test's business
+/// only where it sets the budget itself.
+fn patient() -> DatabaseConfig {
+    DatabaseConfig { sql_cpu_budget: Duration::from_secs(120), ..DatabaseConfig::default() }
 }
 
 fn address(name: &str) -> Address {
