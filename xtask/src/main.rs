@@ -1,6 +1,7 @@
 //! Tasks of this repository, one file each. `cargo xtask` prints them.
 
 mod apt;
+mod bench;
 mod command;
 mod embed;
 mod fingerprint;
@@ -47,6 +48,12 @@ const TASKS: &[Task] = &[
         arguments: "",
         about: "rebuild the demo component that the binary carries, src/cli/demo/counter.wasm",
         run: embed::run,
+    },
+    Task {
+        name: "bench",
+        arguments: "[run|grow|memory …]",
+        about: "measure a release build beside its peers; benches/README.md says how to read it",
+        run: bench::run,
     },
     Task {
         name: "timings",

@@ -24,12 +24,24 @@ enum Part {
 
 impl Part {
     const SERVER: &[&str] = &["wasmkeep", "wasmkeep-supervisors", "wasmkeep-wit"];
+    /// Stands on the server, and has no tests of its own.
+    const MICRO: &str = "wasmkeep-micro";
 
     fn select(self, cargo: &mut Command) {
         if let Self::Rest = self {
             cargo.arg("--workspace");
-            for package in Self::SERVER {
+            for package in Self::SERVER.iter().chain([&Self::MICRO]) {
                 cargo.args(["--exclude", package]);
+            }
+        }
+    }
+
+    /// As `select`, with what is linted beside the server.
+    fn select_for_lints(self, cargo: &mut Command) {
+        self.select(cargo);
+        if let Self::Server = self {
+            for package in Self::SERVER.iter().chain([&Self::MICRO]) {
+                cargo.args(["--package", package]);
             }
         }
     }
@@ -132,7 +144,7 @@ fn prepare_browser() -> Result<()> {
 
 fn clippy(part: Part) -> Result<()> {
     let mut clippy = command::cargo();
-    part.select(clippy.arg("clippy"));
+    part.select_for_lints(clippy.arg("clippy"));
     command::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))
 }
 

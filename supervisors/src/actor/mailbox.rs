@@ -26,6 +26,8 @@ pub enum ActorMessage {
     Event(Box<QueuedEvent>),
     /// An operator reads the database.
     Inspect(Box<QueuedInspection>),
+    /// Give back what only the next event would use, if there was none for a moment.
+    RestCheck,
     /// Hibernate if the idle timeout has passed.
     IdleCheck,
     /// Hibernate to make room: the gate has been closed for that, and the seat is bequeathed.

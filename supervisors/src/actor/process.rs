@@ -5,6 +5,7 @@
 //! process; its supervisor then frees the address, and queued events learn it by their dropped
 //! reply.
 
+mod idle;
 mod sockets;
 
 use std::sync::Arc;
@@ -53,7 +54,7 @@ pub struct State {
     /// `on-init` of the present component has succeeded.
     initialised: bool,
     last_event: Instant,
-    idle_check_armed: bool,
+    checks: idle::Armed,
     /// Given up last, so it stands last: only once nothing of the actor is held any more.
     residence: Option<Residence>,
 }
@@ -79,11 +80,11 @@ impl Process for ActorProcess {
             instance: None,
             initialised: false,
             last_event: Instant::now(),
-            idle_check_armed: false,
+            checks: idle::Armed::default(),
             residence: Some(residence),
         };
         // The event it was started for may never come.
-        self.arm_idle_check(&myself, &mut state, self.0.idle_timeout);
+        self.arm_checks(&myself, &mut state);
         Ok(state)
     }
 
@@ -96,23 +97,14 @@ impl Process for ActorProcess {
         match message {
             ActorMessage::Event(event) => {
                 self.take(*event, state).await;
-                self.arm_idle_check(&myself, state, self.0.idle_timeout);
+                self.arm_checks(&myself, state);
             }
             ActorMessage::Inspect(inspection) => {
                 self.inspect(*inspection, state);
-                self.arm_idle_check(&myself, state, self.0.idle_timeout);
+                self.arm_checks(&myself, state);
             }
-            ActorMessage::IdleCheck => {
-                state.idle_check_armed = false;
-                let idle = state.last_event.elapsed();
-                if idle < self.0.idle_timeout {
-                    self.arm_idle_check(&myself, state, self.0.idle_timeout - idle);
-                } else if state.shared.gate.close_if_idle() {
-                    self.leave_memory(&myself, state, "idle");
-                } else {
-                    self.arm_idle_check(&myself, state, self.0.idle_timeout);
-                }
-            }
+            ActorMessage::RestCheck => self.check_rest(&myself, state),
+            ActorMessage::IdleCheck => self.check_idle(&myself, state),
             ActorMessage::Evict(heir) => {
                 if let Some(residence) = &mut state.residence {
                     residence.bequeath(heir);
@@ -375,30 +367,6 @@ impl ActorProcess {
             state.instance = None;
         }
         result
-    }
-
-    /// The gate is closed: gives up instance and database, and ends the process.
-    fn leave_memory(
-        &self,
-        myself: &ActorRef<ActorMessage>,
-        state: &mut State,
-        cause: &'static str,
-    ) {
-        state.instance = None;
-        if let Err(fault) = state.scope.close() {
-            // What was committed is in the WAL beside the file, and is read from there.
-            tracing::error!(actor = %state.shared.address, error = %fault, "close failed");
-        }
-        state.residence = None;
-        self.0.metrics.hibernations.with_label_values(&[cause]).inc();
-        self.0.scope.tap.tell(&state.shared.address, || Happening::Hibernated { cause });
-        myself.stop(None);
-    }
-
-    fn arm_idle_check(&self, myself: &ActorRef<ActorMessage>, state: &mut State, after: Duration) {
-        if !std::mem::replace(&mut state.idle_check_armed, true) {
-            myself.send_after(after, || ActorMessage::IdleCheck);
-        }
     }
 }
 

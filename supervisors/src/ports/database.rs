@@ -201,6 +201,9 @@ pub trait Database: Send {
     /// database before `Catalogue::finish_export`.
     fn export_to(&mut self, file: &Path) -> Result<(), StorageFault>;
 
+    /// Gives back memory that only the next statement would use: no event has come for a while.
+    fn rest(&mut self);
+
     /// Moves the WAL into the database file and closes both.
     fn close(self: Box<Self>) -> Result<(), StorageFault>;
 }

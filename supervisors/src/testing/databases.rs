@@ -53,6 +53,7 @@ struct Disk {
     broken_rules: Vec<String>,
     opened: usize,
     closed: usize,
+    rested: usize,
     removed: usize,
     time_to_drop: Duration,
     /// Writes until the node crashes.
@@ -150,6 +151,11 @@ impl MemoryDatabases {
     /// Databases closed in order so far; those merely dropped do not count.
     pub fn closed(&self) -> usize {
         self.lock().closed
+    }
+
+    /// How often a database was told that its actor rests.
+    pub fn rested(&self) -> usize {
+        self.lock().rested
     }
 
     /// Actors removed so far.
@@ -439,6 +445,10 @@ impl Database for MemoryDatabase {
 
     fn export_to(&mut self, _file: &Path) -> Result<(), StorageFault> {
         Ok(())
+    }
+
+    fn rest(&mut self) {
+        self.node.lock().rested += 1;
     }
 
     fn close(self: Box<Self>) -> Result<(), StorageFault> {

@@ -327,6 +327,25 @@ async fn an_actor_is_not_evicted_before_the_event_it_was_started_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_database_rests_a_second_after_the_last_event() {
+    let node = Node::start().await;
+    for _ in 0..5 {
+        assert_eq!(node.ask("a/busy", "/exec a").await.map(|_| ()), Ok(()));
+        sleep(900 * MS).await;
+        assert_eq!(node.databases.rested(), 0);
+    }
+    until(|| node.databases.rested() == 1).await;
+    sleep(5 * MS * 1000).await;
+    assert_eq!(node.databases.rested(), 1, "once is enough");
+    assert_eq!(node.ask("a/busy", "/exec a").await, ok("1"));
+    sleep(1100 * MS).await;
+    assert_eq!(node.databases.rested(), 2, "and again after the next event");
+    assert_eq!(node.ask("b/no-database", "/answer").await.map(|_| ()), Ok(()));
+    sleep(1100 * MS).await;
+    assert_eq!(node.databases.rested(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_actor_with_a_long_event_is_not_idle() {
     let node = Node::start().await;
     let busy = node.busy("a/x").await;

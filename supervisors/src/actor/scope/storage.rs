@@ -75,6 +75,17 @@ impl ActorScope {
         }
     }
 
+    pub fn has_open_database(&self) -> bool {
+        self.lock().database.is_some()
+    }
+
+    /// Between two events: gives back memory that only the next one would use.
+    pub fn rest(&self) {
+        if let Some(database) = &mut self.lock().database {
+            database.rest();
+        }
+    }
+
     /// Closes the database, if it is open.
     pub fn close(&self) -> Result<(), StorageFault> {
         let database = self.lock().database.take();

@@ -1,0 +1,81 @@
+//! What an actor does without events: it rests after a moment, and leaves memory after the idle
+//! timeout.
+
+use std::mem::replace;
+use std::time::Duration;
+
+use ractor::ActorRef;
+
+use super::{ActorProcess, State};
+use crate::actor::mailbox::ActorMessage;
+use crate::tap::Happening;
+
+/// After so long without an event, memory that only the next one would use is given back. Shorter than
+/// what users take between two clicks, longer than what a program takes between two requests.
+const REST_AFTER: Duration = Duration::from_secs(1);
+
+/// The checks that are under way: one of each kind is enough.
+#[derive(Default)]
+pub(super) struct Armed {
+    rest: bool,
+    idle: bool,
+}
+
+impl ActorProcess {
+    pub(super) fn arm_checks(&self, myself: &ActorRef<ActorMessage>, state: &mut State) {
+        if state.scope.has_open_database() {
+            self.arm_rest_check(myself, state, REST_AFTER);
+        }
+        self.arm_idle_check(myself, state, self.0.idle_timeout);
+    }
+
+    pub(super) fn check_rest(&self, myself: &ActorRef<ActorMessage>, state: &mut State) {
+        state.checks.rest = false;
+        match REST_AFTER.checked_sub(state.last_event.elapsed()) {
+            None | Some(Duration::ZERO) => state.scope.rest(),
+            Some(left) => self.arm_rest_check(myself, state, left),
+        }
+    }
+
+    pub(super) fn check_idle(&self, myself: &ActorRef<ActorMessage>, state: &mut State) {
+        state.checks.idle = false;
+        let idle = state.last_event.elapsed();
+        if idle < self.0.idle_timeout {
+            self.arm_idle_check(myself, state, self.0.idle_timeout - idle);
+        } else if state.shared.gate.close_if_idle() {
+            self.leave_memory(myself, state, "idle");
+        } else {
+            self.arm_idle_check(myself, state, self.0.idle_timeout);
+        }
+    }
+
+    /// The gate is closed: gives up instance and database, and ends the process.
+    pub(super) fn leave_memory(
+        &self,
+        myself: &ActorRef<ActorMessage>,
+        state: &mut State,
+        cause: &'static str,
+    ) {
+        state.instance = None;
+        if let Err(fault) = state.scope.close() {
+            // What was committed is in the WAL beside the file, and is read from there.
+            tracing::error!(actor = %state.shared.address, error = %fault, "close failed");
+        }
+        state.residence = None;
+        self.0.metrics.hibernations.with_label_values(&[cause]).inc();
+        self.0.scope.tap.tell(&state.shared.address, || Happening::Hibernated { cause });
+        myself.stop(None);
+    }
+
+    fn arm_rest_check(&self, myself: &ActorRef<ActorMessage>, state: &mut State, after: Duration) {
+        if !replace(&mut state.checks.rest, true) {
+            myself.send_after(after, || ActorMessage::RestCheck);
+        }
+    }
+
+    fn arm_idle_check(&self, myself: &ActorRef<ActorMessage>, state: &mut State, after: Duration) {
+        if !replace(&mut state.checks.idle, true) {
+            myself.send_after(after, || ActorMessage::IdleCheck);
+        }
+    }
+}
