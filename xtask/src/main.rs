@@ -1,6 +1,7 @@
 //! Tasks of this repository, one file each. `cargo xtask` prints them.
 
 mod apt;
+mod book;
 mod command;
 mod embed;
 mod fingerprint;
@@ -41,6 +42,12 @@ const TASKS: &[Task] = &[
         arguments: "[ts]",
         about: "build the components of examples/ and tests/ into target/components/; ts: TypeScript alone",
         run: guests::run,
+    },
+    Task {
+        name: "book",
+        arguments: "",
+        about: "build the book of docs/ into target/book/, and look for dead links in it",
+        run: book::run,
     },
     Task {
         name: "embed",

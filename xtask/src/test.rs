@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::usage::UsageError;
-use crate::{apt, command, embed, guests, repo, tidy};
+use crate::{apt, book, command, embed, guests, repo, tidy};
 
 /// What one call of cargo works on. What shares a call shares the features of its dependencies: with
 /// the SDK beside it, the server would get a wasmtime of its own, unlike that of a bare `cargo run`.
@@ -67,9 +67,12 @@ pub fn run(arguments: &[String]) -> Result<()> {
     if options.fast {
         return steps.finish("without guests and black-box tests, as --fast asks");
     }
+    // A filter asks for a part, which the run before has tried.
+    if options.filter.is_empty() {
+        steps.run("book", book::build);
+    }
     if has_guests {
         steps.run("black-box tests", || black_box(&runner, &options.filter));
-        // A filter asks for a part, which the run before has tried.
         if options.filter.is_empty() {
             steps.run("tests of the test kit", || test_kit(&runner));
             steps.run("tests of the TypeScript SDK", || guests::typescript::test(&server()));
