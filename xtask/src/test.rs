@@ -173,6 +173,7 @@ const TYPESCRIPT_TOPICS: &[&str] = &[
     "outbound::bodies::",
     "outbound::reach::",
     "sdk::migrations::",
+    "sdk::services::",
     "sdk::timers::",
     // The classes are in Rust; who asks them is not.
     "examples::kv::",
