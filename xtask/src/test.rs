@@ -146,11 +146,11 @@ fn black_box(runner: &Runner, filter: &[String]) -> Result<()> {
     command::run(&mut tests)
 }
 
-/// On the server that the black-box tests were run on.
+/// On the server that the black-box tests were run on. The project of docs/start.md is tested with it.
 fn test_kit(runner: &Runner) -> Result<()> {
     let mut tests = command::cargo();
     runner.begin(&mut tests);
-    tests.args(["--package", "wasmkeep-testkit", "--tests"]);
+    tests.args(["--package", "wasmkeep-testkit", "--package", "guest-tally", "--tests"]);
     tests.env("WASMKEEP", server()).env("WASMKEEP_COMPONENTS", guests::folder());
     command::run(&mut tests)
 }
