@@ -26,6 +26,7 @@ mod outbound;
 mod requests;
 mod robustness;
 mod sdk;
+mod snippets;
 mod storage;
 mod support;
 mod tail;

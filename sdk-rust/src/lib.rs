@@ -37,3 +37,12 @@ pub use request::{Form, Request};
 pub use response::Response;
 /// A JSON value written as JSON, from [`serde_json`]: `Response::json(&json!({ "n": 1 }))`.
 pub use serde_json::json;
+
+/// Pages of the project, whose Rust is compiled with this crate's.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../docs/api.md")]
+    mod api {}
+}

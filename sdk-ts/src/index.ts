@@ -16,6 +16,7 @@ export { Response, type ResponseInit, type WriteBody } from "./response.js";
 export type { RouteParams } from "./route.js";
 export * as storage from "./storage/index.js";
 export { SqlError } from "./storage/error.js";
+export * as service from "./service/index.js";
 export { sleep } from "./time.js";
 export * as timers from "./timers.js";
 export type { Timer } from "./timers.js";

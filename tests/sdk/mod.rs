@@ -4,6 +4,7 @@
 mod migrations;
 mod services;
 mod timers;
+mod web_engine;
 
 use crate::support::{Node, Setup};
 

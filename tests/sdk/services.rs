@@ -21,6 +21,27 @@ fn a_call_of_a_service_gives_a_value_or_the_services_own_error() {
 }
 
 #[test]
+fn calls_of_a_service_go_on_between_the_languages() {
+    let node = sdk().class("other", "guest-sdk-ts.wasm").errors_are_fine().start();
+    let failed = |how: &str| json!({ "failed": how, "retry": false });
+    for (caller, callee) in [("sdk/caller", "other/callee"), ("other/caller", "sdk/callee")] {
+        let ask = |method: &str, n: u32| {
+            let path = format!("/ask?target={callee}&method={method}&n={n}");
+            node.actor(caller).post(&path, "").json()
+        };
+        let deposited = json!({ "ok": { "balance": 7, "note": "from é" } });
+        assert_eq!(ask("deposit", 7), deposited, "{caller}");
+        assert_eq!(ask("withdraw", 5), json!({ "ok": null }), "{caller}");
+        assert_eq!(ask("balance", 0), json!({ "ok": 2 }), "{caller}");
+        let own = json!({ "own": { "TooLittle": { "left": 2 } } });
+        assert_eq!(ask("withdraw", 3), own, "{caller}");
+        assert_eq!(ask("taken", 0), failed("the called actor answered 409: taken"), "{caller}");
+        let trapped = "the host answered 500 in place of the called actor: trapped";
+        assert_eq!(ask("trap", 0), failed(trapped), "{caller}");
+    }
+}
+
+#[test]
 fn other_errors_of_the_callee_and_refusals_of_the_host_are_told_apart() {
     let node = sdk().errors_are_fine().start();
     let failed = |how: &str, retry: bool| json!({ "failed": how, "retry": retry });

@@ -76,6 +76,7 @@ pub struct Setup {
     descriptors_max: Option<u64>,
     errors_are_fine: bool,
     home: Option<PathBuf>,
+    starts_within: Duration,
 }
 
 impl Setup {
@@ -87,6 +88,7 @@ impl Setup {
             descriptors_max: None,
             errors_are_fine: false,
             home: None,
+            starts_within: patience(),
         }
     }
 
@@ -132,6 +134,11 @@ impl Setup {
     pub fn home(mut self, folder: PathBuf) -> Self {
         self.home = Some(folder);
         self
+    }
+
+    /// A component takes longer to compile than a test has patience.
+    pub fn starts_within(self, time: Duration) -> Self {
+        Self { starts_within: time.max(self.starts_within), ..self }
     }
 
     /// Starts the node in a directory of its own, and returns once it is ready.
@@ -402,7 +409,7 @@ impl Running {
             }
         });
         let mut said = Vec::new();
-        let address = std::iter::from_fn(|| printed.recv_timeout(patience()).ok())
+        let address = std::iter::from_fn(|| printed.recv_timeout(setup.starts_within).ok())
             .inspect(|line| said.push(line.clone()))
             .find_map(|line| line.strip_prefix("listening on http://")?.parse().ok());
         let Some(address) = address else {

@@ -2,6 +2,7 @@
 
 mod apt;
 mod bench;
+mod book;
 mod command;
 mod embed;
 mod fingerprint;
@@ -42,6 +43,12 @@ const TASKS: &[Task] = &[
         arguments: "[ts]",
         about: "build the components of examples/ and tests/ into target/components/; ts: TypeScript alone",
         run: guests::run,
+    },
+    Task {
+        name: "book",
+        arguments: "",
+        about: "build the book of docs/ into target/book/, and look for dead links in it",
+        run: book::run,
     },
     Task {
         name: "embed",

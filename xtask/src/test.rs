@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::usage::UsageError;
-use crate::{apt, command, embed, guests, repo, tidy};
+use crate::{apt, book, command, embed, guests, repo, tidy};
 
 /// What one call of cargo works on. What shares a call shares the features of its dependencies: with
 /// the SDK beside it, the server would get a wasmtime of its own, unlike that of a bare `cargo run`.
@@ -79,9 +79,12 @@ pub fn run(arguments: &[String]) -> Result<()> {
     if options.fast {
         return steps.finish("without guests and black-box tests, as --fast asks");
     }
+    // A filter asks for a part, which the run before has tried.
+    if options.filter.is_empty() {
+        steps.run("book", book::build);
+    }
     if has_guests {
         steps.run("black-box tests", || black_box(&runner, &options.filter));
-        // A filter asks for a part, which the run before has tried.
         if options.filter.is_empty() {
             steps.run("tests of the test kit", || test_kit(&runner));
             steps.run("tests of the TypeScript SDK", || guests::typescript::test(&server()));
@@ -155,11 +158,11 @@ fn black_box(runner: &Runner, filter: &[String]) -> Result<()> {
     command::run(&mut tests)
 }
 
-/// On the server that the black-box tests were run on.
+/// On the server that the black-box tests were run on. The project of docs/start.md is tested with it.
 fn test_kit(runner: &Runner) -> Result<()> {
     let mut tests = command::cargo();
     runner.begin(&mut tests);
-    tests.args(["--package", "wasmkeep-testkit", "--tests"]);
+    tests.args(["--package", "wasmkeep-testkit", "--package", "guest-tally", "--tests"]);
     tests.env("WASMKEEP", server()).env("WASMKEEP_COMPONENTS", guests::folder());
     command::run(&mut tests)
 }
@@ -182,6 +185,7 @@ const TYPESCRIPT_TOPICS: &[&str] = &[
     "outbound::bodies::",
     "outbound::reach::",
     "sdk::migrations::",
+    "sdk::services::",
     "sdk::timers::",
     // The classes are in Rust; who asks them is not.
     "examples::kv::",

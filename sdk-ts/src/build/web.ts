@@ -12,6 +12,8 @@ import { installed } from "./paths.js";
 import { writeWit } from "./wit.js";
 
 const TOOL = "@bytecodealliance/componentize-js";
+/** The second is what the first imports and does not depend on: `npm ci` may leave it out, and 0.26 does not work. */
+const INSTALL = `npm install --save-dev ${TOOL}@0.23.0 @bytecodealliance/preview2-shim@0.25.0`;
 
 interface Tool {
   componentize(options: {
@@ -40,7 +42,7 @@ export async function componentOfWeb(
 /** The tool is large and many need it not: a project that wants it installs it. */
 async function tool(entry: string): Promise<Tool> {
   const folder = installed(TOOL, entry);
-  if (!folder) throw new Failure(`the engine \`web\` is made by another package: npm install --save-dev ${TOOL}@0.23.0`);
+  if (!folder) throw new Failure(`the engine \`web\` is made by another package: ${INSTALL}`);
   const { exports } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { exports: { import: string } };
   return (await import(pathToFileURL(join(folder, exports.import)).href)) as Tool;
 }

@@ -12,6 +12,8 @@ use crate::fingerprint::Fingerprint;
 use crate::{command, repo};
 
 const SDK: &str = "sdk-ts";
+/// The guest for the engine `web`, with the large package that makes such components.
+const WEB: &str = "tests/guests-ts/web";
 /// The hash of what these components were made from.
 const INPUTS: &str = ".inputs-ts";
 /// The hash of the lock file that `node_modules` was filled from.
@@ -20,6 +22,7 @@ const INSTALLED: &str = "node_modules/.wasmkeep-installed";
 struct Guest {
     entry: &'static str,
     world: &'static str,
+    engine: &'static str,
     component: &'static str,
 }
 
@@ -27,22 +30,37 @@ const GUESTS: &[Guest] = &[
     Guest {
         entry: "tests/guests-ts/probe/index.ts",
         world: "actor",
+        engine: "small",
         component: "guest-probe-ts.wasm",
     },
     Guest {
         entry: "tests/guests-ts/front/index.ts",
         world: "front",
+        engine: "small",
         component: "guest-front-ts.wasm",
     },
-    Guest { entry: "tests/guests-ts/sdk/index.ts", world: "actor", component: "guest-sdk-ts.wasm" },
+    Guest {
+        entry: "tests/guests-ts/sdk/index.ts",
+        world: "actor",
+        engine: "small",
+        component: "guest-sdk-ts.wasm",
+    },
+    Guest {
+        entry: "tests/guests-ts/web/index.ts",
+        world: "actor",
+        engine: "web",
+        component: "guest-web-ts.wasm",
+    },
     Guest {
         entry: "examples/counter-ts/counter.ts",
         world: "actor",
+        engine: "small",
         component: "wasmkeep-example-counter-ts.wasm",
     },
     Guest {
         entry: "examples/chat-ts/room.ts",
         world: "actor",
+        engine: "small",
         component: "wasmkeep-example-chat-room-ts.wasm",
     },
 ];
@@ -59,6 +77,7 @@ pub fn build() -> Result<()> {
         println!("{} components in TypeScript are up to date", GUESTS.len());
         return Ok(());
     }
+    install(WEB)?;
     let started = Instant::now();
     fs::create_dir_all(&components).with_context(|| format!("create {COMPONENTS}"))?;
     // It comes back last: what a stopped run left behind never passes for complete.
@@ -68,7 +87,9 @@ pub fn build() -> Result<()> {
     for guest in GUESTS {
         let mut tool = Command::new("node");
         tool.current_dir(root).arg("sdk-ts/bin/wasmkeep-ts.js").args(["build", guest.entry]);
-        tool.args(["--world", guest.world]).arg("-o").arg(components.join(guest.component));
+        tool.args(["--world", guest.world, "--engine", guest.engine])
+            .arg("-o")
+            .arg(components.join(guest.component));
         command::run(&mut tool)?;
     }
     fs::write(&recorded, inputs).with_context(|| format!("write {}", recorded.display()))?;
@@ -80,39 +101,41 @@ pub fn build() -> Result<()> {
 /// The tests of the SDK itself, those of its test kit on this server.
 pub fn test(server: &Path) -> Result<()> {
     prepare()?;
-    let mut test = npm();
+    let mut test = npm(SDK);
     test.arg("test").env("WASMKEEP", server);
     command::run(test.env("WASMKEEP_TEST_PROBE", folder().join("guest-probe.wasm")))
 }
 
-/// Installs the SDK's packages as its lock file has them, and compiles it.
+/// Installs the SDK's packages, and compiles it.
 fn prepare() -> Result<()> {
     if !command::succeeds(Command::new("npm").arg("--version")) {
         bail!(
             "npm is missing: install Node.js 20 or newer, on Debian `apt-get install nodejs npm`"
         );
     }
-    let sdk = repo::root().join(SDK);
-    let lock = lock_hash(&sdk)?;
-    let installed = sdk.join(INSTALLED);
+    install(SDK)?;
+    command::run(npm(SDK).args(["run", "--silent", "build"])).context("compile sdk-ts")
+}
+
+/// Fills a folder's `node_modules` with what its lock file has.
+fn install(folder: &str) -> Result<()> {
+    let path = repo::root().join(folder);
+    let mut lock = Fingerprint::new();
+    lock.add_file(&path.join("package-lock.json"))?;
+    let lock = lock.hex();
+    let installed = path.join(INSTALLED);
     if fs::read_to_string(&installed).unwrap_or_default() != lock {
-        command::run(npm().args(["ci", "--no-audit", "--no-fund"]))
-            .context("install the packages of sdk-ts")?;
+        command::run(npm(folder).args(["ci", "--no-audit", "--no-fund"]))
+            .with_context(|| format!("install the packages of {folder}"))?;
         fs::write(&installed, lock).with_context(|| format!("write {}", installed.display()))?;
     }
-    command::run(npm().args(["run", "--silent", "build"])).context("compile sdk-ts")
+    Ok(())
 }
 
-fn npm() -> Command {
+fn npm(folder: &str) -> Command {
     let mut npm = Command::new("npm");
-    npm.current_dir(repo::root().join(SDK));
+    npm.current_dir(repo::root().join(folder));
     npm
-}
-
-fn lock_hash(sdk: &Path) -> Result<String> {
-    let mut fingerprint = Fingerprint::new();
-    fingerprint.add_file(&sdk.join("package-lock.json"))?;
-    Ok(fingerprint.hex())
 }
 
 fn inputs(root: &Path) -> Result<String> {
