@@ -91,7 +91,7 @@ pub struct CommonArgs {
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct LimitArgs {
-    /// Actors in memory and requests with the front at once [default: 1000, or fewer where descriptors are short]
+    /// Actors in memory and requests with the front at once [default: 1000, or fewer where memory, descriptors or mappings are short]
     #[arg(long, value_name = "N", env = "WASMKEEP_MAX_INSTANCES")]
     pub max_instances: Option<u32>,
     /// Requests with the front at once; actors get the rest of --max-instances [default: a tenth of
