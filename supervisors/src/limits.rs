@@ -258,6 +258,9 @@ pub const BUCKET_BACKOFF_LONGEST: Duration = Duration::from_secs(1);
 /// An object's key in the bucket, with the prefix of the bucket's URL: bytes of UTF-8.
 pub const BUCKET_KEY_BYTES_MAX: usize = 1024;
 
+/// The prefix in the bucket's URL: bytes.
+pub const BUCKET_PREFIX_BYTES_MAX: usize = 400;
+
 /// One object of the bucket. A larger one is not read.
 pub const BUCKET_OBJECT_BYTES_MAX: usize = 1024 * MIB;
 

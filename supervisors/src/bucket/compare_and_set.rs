@@ -4,7 +4,7 @@ use bytes::Bytes;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::rules::{AfterPut, AfterRead, Expected, after_put, after_read, backoff};
+use super::verdict::{AfterPut, AfterRead, Expected, after_put, after_read, backoff};
 use crate::ports::{Bucket, Denial, Doubt, GetError, Object, PutError, Random, Wait, Written};
 
 /// The bounds of a write's attempts.

@@ -14,12 +14,13 @@ mod compare_and_set;
 mod key;
 mod list_all;
 mod nonce;
-mod rules;
+
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 pub use compare_and_set::{Attempts, SetError, compare_and_set};
 pub use key::{KeyError, check_key};
 pub use list_all::list_all;
 pub use nonce::Nonce;
-pub use rules::Expected;
+pub use verdict::Expected;

@@ -11,7 +11,7 @@ use super::*;
 use crate::limits::BUCKET_UPLOAD_WAIT;
 use crate::ports::{Bucket, Cond, Doubt, ETag, ListFrom, PutError, Wait, Written};
 use crate::testing::{
-    BucketFault, FaultyBucket, ManualClock, MemoryBucket, Operation, SeededRandom,
+    BucketContract, BucketFault, FaultyBucket, ManualClock, MemoryBucket, Operation, SeededRandom,
 };
 
 const KEY: &str = "nodes/a";
@@ -291,4 +291,12 @@ async fn a_listing_goes_on_after_short_pages() {
     let many = list_all(&world.bucket, "nodes/", 9, Wait::Record).await;
     assert!(many.is_err_and(|error| error.to_string().contains("more than 9")));
     advance(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn the_bucket_in_memory_keeps_the_contract() {
+    let memory = MemoryBucket::new(ManualClock::new(1_700_000_000_500));
+    let random = Arc::new(SeededRandom::new(1));
+    BucketContract::new(Arc::new(memory.clone()), random, 10_000_000).check().await;
+    assert!(memory.keys().is_empty(), "{:?}", memory.keys());
 }

@@ -145,6 +145,9 @@ pub enum Doubt {
     Answered { status: u16, code: String },
     #[error("the bucket's answer cannot be read: {0}")]
     Unreadable(String),
+    /// It gave no version that a write could be conditional on.
+    #[error("the bucket gave {0}")]
+    Version(&'static str),
     /// An attempt before is in doubt, and the bucket refuses to be asked about it.
     #[error(transparent)]
     Denied(Denial),

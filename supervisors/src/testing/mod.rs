@@ -1,6 +1,7 @@
 //! Ports with no outside world behind them: a guest that does what its request says, databases in
 //! memory that notice when a rule about them is broken, and a bucket in memory that fails as told.
 
+mod bucket_contract;
 mod clock;
 mod databases;
 mod faulty_bucket;
@@ -11,6 +12,7 @@ mod page;
 mod random;
 mod tree;
 
+pub use bucket_contract::BucketContract;
 pub use clock::ManualClock;
 pub use databases::{Fault, MemoryDatabases};
 pub use faulty_bucket::{BucketFault, FaultyBucket, Operation};
