@@ -1,6 +1,7 @@
 //! Settings: what flags, environment and `wasmkeep.toml` say, resolved into one `ServeConfig`.
 //! A flag wins over the environment, and that over the file.
 
+mod bucket;
 mod console;
 mod env_file;
 mod file;
@@ -22,6 +23,7 @@ use wasmkeep_supervisors::address::Class;
 use wasmkeep_supervisors::limits::ENV_FILE_BYTES_MAX;
 use wasmkeep_supervisors::values::Values;
 
+pub use self::bucket::{BucketArgs, BucketConfigError};
 pub use self::console::{ConsoleSettings, Token};
 pub use self::file::BuildTable;
 use self::file::ConfigFile;

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +38,8 @@ impl TestBucket {
     /// Starts the executable that `WASMKEEP_TESTBUCKET` names, or else builds and starts this
     /// workspace's.
     pub fn start(dialect: Dialect) -> Self {
-        Self::run(&executable(), dialect)
+        static EXECUTABLE: OnceLock<PathBuf> = OnceLock::new();
+        Self::run(EXECUTABLE.get_or_init(executable), dialect)
     }
 
     pub fn run(executable: &Path, dialect: Dialect) -> Self {
