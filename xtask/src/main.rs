@@ -1,6 +1,7 @@
 //! Tasks of this repository, one file each. `cargo xtask` prints them.
 
 mod apt;
+mod ceph;
 mod command;
 mod embed;
 mod fingerprint;
@@ -41,6 +42,12 @@ const TASKS: &[Task] = &[
         arguments: "[ts]",
         about: "build the components of examples/ and tests/ into target/components/; ts: TypeScript alone",
         run: guests::run,
+    },
+    Task {
+        name: "ceph-test",
+        arguments: "",
+        about: "check the bucket's contract on a real store: Ceph on loopback, installed if need be",
+        run: ceph::run,
     },
     Task {
         name: "embed",

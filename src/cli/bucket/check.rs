@@ -15,14 +15,6 @@ use crate::bucket::{
 use crate::cli::exit::Ended;
 use crate::config::BucketArgs;
 
-/// Tries out whether a bucket keeps what a cluster rests on: of writes under one condition exactly
-/// one lands, and what was written is read and listed at once. Writes a few small objects below
-/// probe/ and deletes them again.
-///
-/// Credentials come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or else from
-/// the profile AWS_PROFILE of ~/.aws/credentials (AWS_SHARED_CREDENTIALS_FILE).
-///
-/// Exit codes: 0 the bucket is fit, 1 it could not be tried out, 3 it is not fit.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The bucket, and the prefix below which everything is
