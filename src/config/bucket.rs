@@ -70,11 +70,12 @@ pub enum BucketConfigError {
 }
 
 impl BucketArgs {
-    /// With what the environment says. An empty variable says nothing.
-    pub fn resolve(
+    /// With what the environment says, and a file of it. An empty variable says nothing.
+    pub(super) fn merge(
         &self,
         url: BucketUrl,
         variable: &dyn Fn(&str) -> Option<String>,
+        read: &dyn Fn(&Path) -> io::Result<String>,
     ) -> Result<BucketSettings, BucketConfigError> {
         let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
         let region = self.region(&variable)?;
@@ -84,7 +85,7 @@ impl BucketArgs {
             let is_in_path = self.endpoint.is_some() || url.name().contains('.');
             if is_in_path { Addressing::Path } else { Addressing::Host }
         });
-        let credentials = credentials(&variable)?;
+        let credentials = credentials(&variable, read)?;
         Ok(BucketSettings { url, endpoint, region, addressing, credentials })
     }
 
@@ -110,6 +111,7 @@ impl BucketArgs {
 /// From the environment, or else from the file of credentials.
 fn credentials(
     variable: &dyn Fn(&str) -> Option<String>,
+    read: &dyn Fn(&Path) -> io::Result<String>,
 ) -> Result<Credentials, BucketConfigError> {
     let (id, secret) = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY");
     let checked = |name: &'static str| match variable(name) {
@@ -128,15 +130,19 @@ fn credentials(
             let named = variable("AWS_SHARED_CREDENTIALS_FILE").map(PathBuf::from);
             let home = || variable("HOME").map(|home| Path::new(&home).join(".aws/credentials"));
             let path = named.or_else(home).ok_or(BucketConfigError::NoHome)?;
-            of_file(&path, &profile)
+            of_file(&path, &profile, read)
         }
     }
 }
 
 /// No error holds anything of a line: it may be the secret.
-fn of_file(path: &Path, profile: &str) -> Result<Credentials, BucketConfigError> {
+fn of_file(
+    path: &Path,
+    profile: &str,
+    read: &dyn Fn(&Path) -> io::Result<String>,
+) -> Result<Credentials, BucketConfigError> {
     let path = path.to_owned();
-    let text = match std::fs::read_to_string(&path) {
+    let text = match read(&path) {
         Ok(text) => text,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
             return Err(BucketConfigError::NoCredentials { path });
@@ -170,6 +176,7 @@ fn is_plain(value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
+    use std::fs;
 
     use super::*;
 
@@ -183,7 +190,7 @@ mod tests {
     ) -> Result<BucketSettings, BucketConfigError> {
         let variables: HashMap<&str, &str> = variables.iter().copied().collect();
         let variable = |name: &str| variables.get(name).map(|value| (*value).to_owned());
-        args.resolve(url.parse().expect("a URL"), &variable)
+        args.merge(url.parse().expect("a URL"), &variable, &|path| fs::read_to_string(path))
     }
 
     fn nothing() -> BucketArgs {
@@ -261,7 +268,7 @@ mod tests {
     fn a_file_of_credentials_has_profiles() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("credentials");
-        std::fs::write(
+        fs::write(
             &path,
             "# comment\n[default]\naws_access_key_id = one\naws_secret_access_key=first/+=\\x\n\n\
              [other]\naws_access_key_id=two\naws_secret_access_key = second\n\
@@ -294,12 +301,12 @@ mod tests {
             "{}",
             of()
         );
-        std::fs::create_dir(folder.path().join(".aws")).expect("a folder");
+        fs::create_dir(folder.path().join(".aws")).expect("a folder");
         let path = folder.path().join(".aws/credentials");
-        std::fs::write(&path, "[default]\naws_access_key_id = a\nthe-secret\n").expect("write it");
+        fs::write(&path, "[default]\naws_access_key_id = a\nthe-secret\n").expect("write it");
         assert!(of().contains("line") && !of().contains("the-secret"), "{}", of());
-        std::fs::remove_file(&path).expect("remove it");
-        std::fs::create_dir(&path).expect("a folder in its place");
+        fs::remove_file(&path).expect("remove it");
+        fs::create_dir(&path).expect("a folder in its place");
         assert!(of().contains("cannot be read"), "{}", of());
         let error = resolve(at_a_store(), "s3://abc", &[]).expect_err("no home").to_string();
         assert!(error.contains("AWS_SHARED_CREDENTIALS_FILE"), "{error}");

@@ -25,7 +25,7 @@ pub struct Args {
 }
 
 pub async fn run(args: Args) -> Result<()> {
-    let settings = args.at.resolve(args.bucket, &|name| std::env::var(name).ok())?;
+    let settings = args.at.resolve(args.bucket)?;
     let metrics = Arc::new(Metrics::new().context("make counters")?);
     let bucket = S3Bucket::new(&settings, metrics)?;
     let place = place(&settings);
