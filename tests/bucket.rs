@@ -1,20 +1,21 @@
 //! `wasmkeep bucket check`, against a store that is a process of its own.
 
 use std::fs;
-use std::net::TcpListener;
 use std::process::Command;
+use std::sync::Arc;
 
 use wasmkeep_testbucket::{
     ACCESS_KEY, BUCKET, Dialect, Fault, Operation, SECRET_KEY, TestBucket, What,
 };
 
-use crate::support::{run, wasmkeep};
+use crate::support::{Server, run, wasmkeep};
 
 /// `wasmkeep bucket check` of a URL, with nothing about buckets in its environment.
 fn check(url: &str) -> Command {
     let mut command = wasmkeep();
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("AWS_") {
+        let lower = name.to_string_lossy().to_lowercase();
+        if lower.starts_with("aws_") || lower.ends_with("_proxy") {
             command.env_remove(&name);
         }
     }
@@ -104,22 +105,31 @@ fn an_endpoint_that_is_not_there_is_told() {
 
 #[test]
 fn what_answers_but_is_no_store_is_told() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("an address").port();
-    std::thread::spawn(move || {
-        use std::io::{Read, Write};
-        for stream in listener.incoming().flatten() {
-            let (mut stream, mut head) = (stream, [0; 4096]);
-            let _ = stream.read(&mut head);
-            let _ = stream.write_all(
-                b"HTTP/1.1 404 Not Found\r\ncontent-length: 9\r\nconnection: close\r\n\r\nnot found",
-            );
-        }
-    });
+    let server = Server::saying(
+        "HTTP/1.1 404 Not Found\r\ncontent-length: 9\r\nconnection: close\r\n\r\nnot found",
+    );
     let mut command = check(&format!("s3://{BUCKET}"));
-    command.args(["--endpoint", &format!("http://127.0.0.1:{port}")]);
+    command.args(["--endpoint", &format!("http://{}", server.address)]);
     command.env("AWS_ACCESS_KEY_ID", ACCESS_KEY).env("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
     ends(&mut command, 1, &["to the end", "404", "check that --endpoint speaks S3"]);
+}
+
+#[test]
+fn a_certificate_that_nobody_vouches_for_is_told() {
+    let key = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a key");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions of TLS")
+        .with_no_client_auth()
+        .with_single_cert(vec![key.cert.der().clone()], key.signing_key.into())
+        .expect("a certificate and its key");
+    let server = Server::with_tls(config, |_| Ok(()));
+    let mut command = check(&format!("s3://{BUCKET}"));
+    command.args(["--endpoint", &format!("https://localhost:{}", server.address.port())]);
+    command.env("AWS_ACCESS_KEY_ID", ACCESS_KEY).env("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
+    ends(&mut command, 1, &["certificate", "public authority"]);
+    assert!(server.requests().is_empty(), "something was sent all the same");
 }
 
 #[test]

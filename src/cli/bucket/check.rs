@@ -129,6 +129,11 @@ fn advice_on_denial(settings: &BucketSettings, denial: &Denial) -> String {
 
 fn advice_on_doubt(settings: &BucketSettings, doubt: &Doubt) -> String {
     match doubt {
+        Doubt::Connection(cause) if cause.contains("certificate") => {
+            "The store's certificate must come from a public authority and name its host; \
+             docs/bucket.md says what to do with another"
+                .into()
+        }
         Doubt::TimedOut(_) | Doubt::Connection(_) => {
             format!(
                 "Check that {} can be reached from here, or give another --endpoint",
