@@ -18,6 +18,8 @@ const PROGRAMS: &[&str] =
 const PACKAGES: &[&str] = &["ceph-mon", "ceph-osd", "radosgw"];
 /// How long the parts may take to serve.
 const PATIENCE: Duration = Duration::from_secs(180);
+/// Of one part.
+const STARTS_MAX: u32 = 10;
 const ACCESS_KEY: &str = "ceph-test";
 const SECRET_KEY: &str = "ceph-test-secret";
 const SHA256_OF_NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -35,11 +37,17 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let ceph = Ceph::start(&folder).with_context(|| {
         format!("start Ceph, whose logs are in {}", folder.join("log").display())
     })?;
+    let (url, endpoint) =
+        (format!("s3://{BUCKET}/ceph-test"), format!("http://127.0.0.1:{}", ceph.port));
+    let mut check = command::cargo();
+    check.args(["run", "--quiet", "--package", "wasmkeep", "--", "bucket", "check", &url]);
+    check.args(["--endpoint", &endpoint]);
+    check.env("AWS_ACCESS_KEY_ID", ACCESS_KEY).env("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
+    command::run(&mut check)?;
     let mut tests = command::cargo();
     tests.args(["test", "--package", "wasmkeep", "--lib", "the_contract_holds_over_a_real_store"]);
     tests.args(["--", "--ignored", "--nocapture"]);
-    tests.env("WASMKEEP_TEST_S3_URL", format!("s3://{BUCKET}/ceph-test"));
-    tests.env("WASMKEEP_TEST_S3_ENDPOINT", format!("http://127.0.0.1:{}", ceph.port));
+    tests.env("WASMKEEP_TEST_S3_URL", url).env("WASMKEEP_TEST_S3_ENDPOINT", endpoint);
     tests.env("WASMKEEP_TEST_S3_ACCESS_KEY", ACCESS_KEY);
     tests.env("WASMKEEP_TEST_S3_SECRET_KEY", SECRET_KEY);
     command::run(&mut tests)
@@ -50,7 +58,14 @@ pub fn run(arguments: &[String]) -> Result<()> {
 struct Ceph {
     folder: PathBuf,
     port: u16,
-    parts: Vec<Child>,
+    parts: Vec<Part>,
+}
+
+struct Part {
+    program: &'static str,
+    arguments: &'static [&'static str],
+    child: Child,
+    starts: u32,
 }
 
 impl Ceph {
@@ -105,11 +120,7 @@ impl Ceph {
         self.spawn("radosgw", &["-f", "-n", "client.rgw.a", "--no-mon-config"])?;
         let began = Instant::now();
         while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            for part in &mut self.parts {
-                if let Some(status) = part.try_wait().context("look after its parts")? {
-                    bail!("a part of it ended ({status})");
-                }
-            }
+            self.look_after_parts()?;
             if began.elapsed() > PATIENCE {
                 bail!("its gateway does not serve within {PATIENCE:?}");
             }
@@ -119,6 +130,25 @@ impl Ceph {
         let keys = [format!("--access-key={ACCESS_KEY}"), format!("--secret-key={SECRET_KEY}")];
         self.run("radosgw-admin", &[&user[..], &[keys[0].as_str(), &keys[1]]].concat())?;
         self.make_bucket()
+    }
+
+    /// A store that asks the monitor before it has been told of the cluster is refused ("wrong fsid")
+    /// and ends: it is started again.
+    fn look_after_parts(&mut self) -> Result<()> {
+        for at in 0..self.parts.len() {
+            let part = &mut self.parts[at];
+            let Some(status) = part.child.try_wait().context("look after its parts")? else {
+                continue;
+            };
+            if part.starts == STARTS_MAX {
+                bail!("{} ended {STARTS_MAX} times ({status})", part.program);
+            }
+            let (program, arguments) = (part.program, part.arguments);
+            let child = self.start_part(program, arguments)?;
+            self.parts[at].child = child;
+            self.parts[at].starts += 1;
+        }
+        Ok(())
     }
 
     /// With curl, which signs: the shell makes no buckets.
@@ -143,12 +173,17 @@ impl Ceph {
         command::capture(&mut self.command(program, arguments)).map(|_| ())
     }
 
-    fn spawn(&mut self, program: &str, arguments: &[&str]) -> Result<()> {
+    fn spawn(&mut self, program: &'static str, arguments: &'static [&'static str]) -> Result<()> {
+        let child = self.start_part(program, arguments)?;
+        self.parts.push(Part { program, arguments, child, starts: 1 });
+        Ok(())
+    }
+
+    fn start_part(&self, program: &str, arguments: &[&str]) -> Result<Child> {
         let log = fs::File::create(self.folder.join("log").join(program)).context("make a log")?;
         let mut command = self.command(program, arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        self.parts.push(command.spawn().with_context(|| format!("start {program}"))?);
-        Ok(())
+        command.spawn().with_context(|| format!("start {program}"))
     }
 }
 
@@ -156,8 +191,8 @@ impl Drop for Ceph {
     fn drop(&mut self) {
         // The gateway first: it waits for the others when it ends.
         for part in self.parts.iter_mut().rev() {
-            let _ = part.kill();
-            let _ = part.wait();
+            let _ = part.child.kill();
+            let _ = part.child.wait();
         }
     }
 }
