@@ -72,6 +72,8 @@ impl ErrorBody {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -101,6 +103,15 @@ mod tests {
             (101, "", Meaning::Doubtful),
         ] {
             assert_eq!(meaning(status, code), says, "{status} {code}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_upset_the_reading_of_an_error(body in prop::collection::vec(any::<u8>(), 0..300)) {
+            ErrorBody::read(&body);
+            let nested = [&b"<Error><Code>"[..], &body, b"</Code></Error>"].concat();
+            ErrorBody::read(&nested);
         }
     }
 

@@ -1,4 +1,5 @@
-//! What the outcome of one operation means for a write under a condition.
+//! What the outcome of one operation means for a write under a condition. It decides and awaits
+//! nothing; it is no `rules.rs` only because what it decides on are the port's own words.
 
 use std::time::Duration;
 
