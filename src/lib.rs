@@ -1,9 +1,11 @@
 //! The shells of WasmKeep and its commands.
 //!
-//! Modules are listed lowest first, and each uses only those above it. The shells (`database`,
-//! `host`, `admin`, `edge`) know the crates `supervisors` and `wit`, and never one another.
+//! Modules are listed lowest first, and each uses only those above it. The shells (`bucket`,
+//! `database`, `host`, `admin`, `edge`) know the crates `supervisors` and `wit`, and never one another.
 
 pub mod telemetry;
+
+pub mod bucket;
 
 pub mod database;
 

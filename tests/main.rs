@@ -5,6 +5,7 @@ mod access;
 mod alarm_faults;
 mod alarm_restarts;
 mod alarms;
+mod bucket;
 mod calls;
 mod cli;
 mod clock;

@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand, each with its arguments and a `run`.
 
 mod actor;
+mod bucket;
 mod build;
 mod clock;
 mod completions;
@@ -38,6 +39,8 @@ enum Command {
     Demo(demo::Args),
     /// List, show, query and export the actors of one node
     Actor(actor::Args),
+    /// Try out whether a bucket is fit for nodes to share
+    Bucket(bucket::Args),
     /// Move the clock of a node that was started with --clock manual
     Clock(clock::Args),
     /// Follow what happens on a running node
@@ -57,6 +60,7 @@ impl Cli {
             Command::Dev(args) => dev::run(*args),
             Command::Demo(args) => demo::run(args),
             Command::Actor(args) => actor::run(args),
+            Command::Bucket(args) => bucket::run(args),
             Command::Clock(args) => clock::run(args),
             Command::Tail(args) => tail::run(args),
             Command::Completions(args) => args.run(),

@@ -1,6 +1,7 @@
 //! Settings: what flags, environment and `wasmkeep.toml` say, resolved into one `ServeConfig`.
 //! A flag wins over the environment, and that over the file.
 
+mod bucket;
 mod console;
 mod env_file;
 mod file;
@@ -22,9 +23,11 @@ use wasmkeep_supervisors::address::Class;
 use wasmkeep_supervisors::limits::ENV_FILE_BYTES_MAX;
 use wasmkeep_supervisors::values::Values;
 
+pub use self::bucket::{BucketArgs, BucketConfigError};
 pub use self::console::{ConsoleSettings, Token};
 pub use self::file::BuildTable;
 use self::file::ConfigFile;
+use crate::bucket::{BucketSettings, BucketUrl};
 use crate::host::{AddressRange, OutboundConfig};
 use crate::telemetry::LogFormat;
 
@@ -357,6 +360,13 @@ fn read_token(path: &Path, exposed: &mut Vec<PathBuf>) -> Result<Token, ConfigEr
     let most = console::TOKEN_BYTES_MAX as u64 + 1;
     file.take(most).read_to_string(&mut text).map_err(unreadable)?;
     Token::parse(&text).ok_or_else(|| ConfigError::TokenFileWrong { path: path.to_owned() })
+}
+
+impl BucketArgs {
+    /// All that is needed to reach the bucket, with what the environment says.
+    pub fn resolve(&self, url: BucketUrl) -> Result<BucketSettings, BucketConfigError> {
+        self.merge(url, &|name| std::env::var(name).ok(), &|path| fs::read_to_string(path))
+    }
 }
 
 /// The settings file, empty when none was given and there is none, and where it is.

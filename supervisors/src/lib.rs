@@ -26,6 +26,8 @@ pub mod metrics;
 
 pub mod ports;
 
+pub mod bucket;
+
 pub mod tap;
 
 pub mod call;

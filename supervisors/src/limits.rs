@@ -238,3 +238,34 @@ pub const SOCKET_STOP_WAIT: Duration = Duration::from_secs(2);
 
 /// Records that wait for one `wasmkeep tail`; past them the oldest are lost, and that is shown.
 pub const TAIL_RECORDS_MAX: usize = 4096;
+
+/// One read or write of a node's lease in the bucket.
+pub const BUCKET_LEASE_WAIT: Duration = Duration::from_millis(2500);
+
+/// One operation of the bucket on a record, a listing, or one object of a restore.
+pub const BUCKET_RECORD_WAIT: Duration = Duration::from_secs(10);
+
+/// One upload to the bucket, and all attempts of it together.
+pub const BUCKET_UPLOAD_WAIT: Duration = Duration::from_secs(30);
+
+/// Before an operation whose outcome is not known is looked after or tried again: a random wait of
+/// at most so much, doubled each time up to `BUCKET_BACKOFF_LONGEST`.
+pub const BUCKET_BACKOFF_FIRST: Duration = Duration::from_millis(50);
+
+/// Longest wait between two attempts at the bucket.
+pub const BUCKET_BACKOFF_LONGEST: Duration = Duration::from_secs(1);
+
+/// An object's key in the bucket, with the prefix of the bucket's URL: bytes of UTF-8.
+pub const BUCKET_KEY_BYTES_MAX: usize = 1024;
+
+/// The prefix in the bucket's URL: bytes.
+pub const BUCKET_PREFIX_BYTES_MAX: usize = 400;
+
+/// One object of the bucket. A larger one is not read.
+pub const BUCKET_OBJECT_BYTES_MAX: usize = 1024 * MIB;
+
+/// Keys of one page of a listing.
+pub const BUCKET_PAGE_KEYS_MAX: u16 = 1000;
+
+/// What the bucket answers instead of an object: an error, or a page of a listing.
+pub const BUCKET_ANSWER_BYTES_MAX: usize = 8 * MIB;

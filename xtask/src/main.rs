@@ -3,6 +3,7 @@
 mod apt;
 mod bench;
 mod book;
+mod ceph;
 mod command;
 mod embed;
 mod fingerprint;
@@ -49,6 +50,12 @@ const TASKS: &[Task] = &[
         arguments: "",
         about: "build the book of docs/ into target/book/, and look for dead links in it",
         run: book::run,
+    },
+    Task {
+        name: "ceph-test",
+        arguments: "",
+        about: "check the bucket's contract on a real store: Ceph on loopback, installed if need be",
+        run: ceph::run,
     },
     Task {
         name: "embed",

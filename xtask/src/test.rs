@@ -64,6 +64,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         && steps.run("guests", guests::build)
         && steps.run("guests in TypeScript", guests::typescript::build);
     steps.run("clippy", || [Part::Server, Part::Rest].into_iter().try_for_each(clippy));
+    steps.run("the store of the tests", build_test_bucket);
     steps.run("unit tests", || command::run(runner.tests(Part::Server).args(["--lib", "--bins"])));
     steps.run("unit tests of the rest", || {
         command::run(runner.tests(Part::Rest).args(["--lib", "--bins"]))?;
@@ -149,6 +150,12 @@ fn clippy(part: Part) -> Result<()> {
     let mut clippy = command::cargo();
     part.select_for_lints(clippy.arg("clippy"));
     command::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))
+}
+
+/// In a call of its own: with the server's, both would get the other's features. Tests that need it
+/// would build it too, each for itself.
+fn build_test_bucket() -> Result<()> {
+    command::run(command::cargo().args(["build", "--package", "wasmkeep-testbucket"]))
 }
 
 fn black_box(runner: &Runner, filter: &[String]) -> Result<()> {
@@ -243,6 +250,7 @@ impl Runner {
     fn tests(&self, part: Part) -> Command {
         let mut tests = command::cargo();
         self.begin(&mut tests);
+        tests.env("WASMKEEP_TESTBUCKET", server().with_file_name("wasmkeep-testbucket"));
         part.select(&mut tests);
         tests
     }

@@ -45,6 +45,8 @@ pub struct Metrics {
     pub socket_closes: IntCounterVec,
     pub tail_listeners: IntGauge,
     pub tail_records_lost: IntCounter,
+    bucket_requests: IntCounterVec,
+    bucket_request_seconds: HistogramVec,
     pub process_exits: IntCounterVec,
 }
 
@@ -99,6 +101,8 @@ impl Metrics {
             socket_closes: table.counters("wasmkeep_socket_closes_total")?,
             tail_listeners: table.gauge("wasmkeep_tail_listeners")?,
             tail_records_lost: table.counter("wasmkeep_tail_records_lost_total")?,
+            bucket_requests: table.counters("wasmkeep_bucket_requests_total")?,
+            bucket_request_seconds: table.histograms("wasmkeep_bucket_request_seconds")?,
             process_exits: table.counters("wasmkeep_process_exits_total")?,
             registry: table.0,
         })
@@ -141,6 +145,12 @@ impl Metrics {
     pub fn deleted(&self, how: &str, succeeded: bool) {
         let counted = if succeeded { &self.deletes } else { &self.delete_failures };
         counted.with_label_values(&[how]).inc();
+    }
+
+    /// Counts a request to the bucket: `ok`, `mismatch`, `unknown` or `denied`.
+    pub fn bucket_request(&self, operation: &str, outcome: &str, took: Duration) {
+        self.bucket_requests.with_label_values(&[operation, outcome]).inc();
+        self.bucket_request_seconds.with_label_values(&[operation]).observe(took.as_secs_f64());
     }
 
     /// Counts an outbound request: `answered`, `denied`, `failed` or `limited`.

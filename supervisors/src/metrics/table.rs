@@ -201,6 +201,20 @@ pub const ROWS: &[Row] = &[
         "records that such operators were too slow to read",
     ),
     counter(
+        "wasmkeep_bucket_requests_total",
+        &["operation", "outcome"],
+        "requests to the bucket (`get`, `put`, `list`, `delete`). `ok`: carried out; of a read, also \
+         that there is no such object, or that it has not changed. `mismatch`: a write whose condition \
+         did not hold. `unknown`: no answer, a conflict, or a failure of the bucket's. `denied`: the \
+         bucket refuses this node",
+    ),
+    seconds(
+        "wasmkeep_bucket_request_seconds",
+        &["operation"],
+        EVENT_SECONDS,
+        "how long requests to the bucket took, whatever came of them",
+    ),
+    counter(
         "wasmkeep_process_exits_total",
         &["process", "cause"],
         "supervised processes that ended abnormally: `actor`, `class-supervisor`, `timer` or \

@@ -3,14 +3,19 @@
 //! `Databases` and `Database` keep an actor's data, `Catalogue` tells operators what is there, `Guest` and `Instance` run its code, and
 //! `EventScope` is everything that code may ask of the host during one event. `FrontGuest` runs the
 //! front's, which may ask what `GuestScope` has and no more. The processes hold
-//! these as trait objects, so no shell's type reaches into the tree. `Deliver` is the tree's own: it
+//! these as trait objects, so no shell's type reaches into the tree. `Bucket` is what nodes share. `Deliver` is the tree's own: it
 //! hands up what timers and calls bring, to modules above the one that brings it.
 
+mod bucket;
 mod catalogue;
 mod database;
 mod guest;
 mod world;
 
+pub use bucket::{
+    Bucket, BucketFuture, BucketTime, Cond, DeleteError, Denial, Doubt, ETag, GetError, ListError,
+    ListFrom, Listed, Object, Page, PutError, Wait, Written,
+};
 pub use catalogue::{Catalogue, FileSizes, KnownActor, KnownName};
 pub use database::{
     ConstraintKind, Database, Databases, Left, Meta, OpenError, RowSet, SomeRows, SqlError,
@@ -20,4 +25,4 @@ pub use guest::{
     CallError, CallRequest, CallResponse, EventScope, FrontGuest, Guest, GuestCall, GuestFault,
     GuestFuture, GuestScope, Instance, ScopeFuture,
 };
-pub use world::{Clock, Deliver};
+pub use world::{Clock, Deliver, Random};

@@ -1,4 +1,4 @@
-//! How events are handed up, and where wall time comes from.
+//! How events are handed up, and where wall time and randomness come from.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,4 +23,9 @@ pub trait Deliver: Send + Sync + 'static {
 /// The wall clock of this node. It may be set, so it can jump.
 pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
+}
+
+/// Bytes that nobody can guess.
+pub trait Random: Send + Sync + 'static {
+    fn fill(&self, bytes: &mut [u8]);
 }
