@@ -15,7 +15,7 @@ use wasmkeep_supervisors::history::{PAGE_BYTES, page_offset, whole_pages};
 use wasmkeep_supervisors::ports::{Captured, Capturing, Latched, StorageFault};
 
 use super::connection::LocalDatabase;
-use super::failure::is_disk_full;
+use super::failure::{is_disk_full, is_unopenable};
 use super::off_runtime::{off_runtime, off_runtime_if};
 use super::sqlite_file::{self, File};
 use super::sync;
@@ -65,6 +65,10 @@ impl Capture {
 impl Capturing for LocalDatabase {
     fn capture(&mut self) -> Result<Option<Captured>, StorageFault> {
         self.usable()?;
+        if self.hooks.wal_restarted.get() {
+            let fault = self.fault("capture", "its log began anew before it was captured");
+            return Err(self.give_up(fault));
+        }
         let frames = self.hooks.wal_frames.get();
         let Some(capture) = &mut self.capture else { return Ok(None) };
         if capture.whole_is_due {
@@ -87,7 +91,7 @@ impl Capturing for LocalDatabase {
     }
 
     fn read_captured(&mut self, page: u32, to: &mut [u8]) -> Result<(), StorageFault> {
-        let Some(Capture { last, .. }) = &self.capture else { return Ok(()) };
+        let last = self.capture.as_ref().map_or(&Last::Nowhere, |capture| &capture.last);
         let read = match last {
             Last::Nowhere => Err("nothing is captured".into()),
             Last::Main => sqlite_file::read(&self.connection, File::Main, page_offset(page), to),
@@ -144,7 +148,8 @@ impl Capturing for LocalDatabase {
                 self.capture_whole();
                 Ok(true)
             }
-            Err(error) if is_disk_full(&error) => Ok(false),
+            // It changed nothing: there is no room for the second copy, or nowhere to put it.
+            Err(error) if is_disk_full(&error) || is_unopenable(&error) => Ok(false),
             Err(error) => {
                 let fault = self.fault("vacuum", error);
                 Err(self.give_up(fault))

@@ -72,9 +72,8 @@ impl LocalDatabases {
         let path = self.path(address);
         let long_name = self.data_dir.long_names().open(&path, &address.name);
         let found = look(&path)?;
-        if self.config.captured {
-            copies::end_trust(&path)?;
-        }
+        // Also where nothing is captured: the node may have been in a cluster, and be in one again.
+        copies::end_trust(&path)?;
         if !found.file {
             make_room(&path)?;
         }

@@ -215,6 +215,26 @@ fn nothing_leaves_the_log_before_it_is_captured() {
 }
 
 #[test]
+fn a_log_that_began_anew_by_itself_is_told_and_not_passed_over() {
+    let node = Node::with(captured());
+    let mut database = node.open("a");
+    for sql in ["CREATE TABLE t (v)", "CREATE TABLE u (v)"] {
+        database.run_ok(sql);
+    }
+    let capturing = database.capturing().expect("captured");
+    let before = capturing.capture().expect("it captures").expect("two commits").frames;
+    super::super::sync::checkpoint_unsynced(&database.connection).expect("a checkpoint");
+    // As many frames as before, so that the number alone would say that nothing happened.
+    database.run_ok("INSERT INTO t VALUES (1)");
+    while database.hooks.wal_frames.get() < before {
+        database.run_ok("INSERT INTO t VALUES (1)");
+    }
+    assert_eq!(database.hooks.wal_frames.get(), before);
+    assert!(database.capturing().expect("captured").capture().is_err());
+    database.run_err("INSERT INTO t VALUES (1)");
+}
+
+#[test]
 fn a_long_log_goes_into_the_file_once_captured_and_not_while_a_snapshot_reads_it() {
     let node = Node::with(captured());
     let (mut history, mut states) = (History::new(), States::default());

@@ -48,6 +48,17 @@ fn an_opening_ends_the_trust_and_a_crash_leaves_none() {
     assert!(!is_trusted(&node));
 }
 
+/// A node that left its cluster changes files as well.
+#[test]
+fn an_opening_without_capture_ends_the_trust_too() {
+    let Node { databases, directory } = closed();
+    drop(databases);
+    let databases = super::databases(&directory.path().join("data"), patient());
+    drop(databases.open(&address("a")).expect("it opens"));
+    let node = Node { databases, directory };
+    assert!(!sidecar(&node).exists() && !is_trusted(&node));
+}
+
 #[test]
 fn a_file_that_changed_or_has_a_log_is_not_trusted() {
     let node = closed();
