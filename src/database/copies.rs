@@ -14,14 +14,16 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use wasmkeep_supervisors::address::Address;
-use wasmkeep_supervisors::history::{Base, Files, PAGE_BYTES, Sidecar, Written, page_offset};
+use wasmkeep_supervisors::history::{
+    Base, Files, PAGE_BYTES, Sidecar, SidecarError, Written, page_offset,
+};
 use wasmkeep_supervisors::ports::{LocalFiles, Restoring, StorageFault};
 
 use super::connection::LocalDatabase;
-use super::data_dir::sync_directory;
+use super::data_dir::DataDir;
 use super::files::{LocalDatabases, fault, length, make_room, remove_file};
 use super::off_runtime::off_runtime;
 use super::sqlite_file::File as SqliteFile;
@@ -53,11 +55,12 @@ impl LocalFiles for LocalDatabases {
             .mode(0o600)
             .open(&image)
             .map_err(|error| fault("create", &image, &error))?;
-        Ok(Box::new(Image { file, image: Some(image), path }))
+        let data_dir = Arc::clone(&self.data_dir);
+        Ok(Box::new(Image { file, image: Some(image), path, data_dir }))
     }
 
     fn set_aside(&self, address: &Address) -> Result<(), StorageFault> {
-        set_aside(&self.path(address))
+        set_aside(&self.data_dir, &self.path(address))
     }
 }
 
@@ -86,9 +89,7 @@ impl LocalDatabase {
 }
 
 /// What the sidecar says, or why it does not hold; none without one.
-fn trusted(
-    path: &Path,
-) -> Result<Option<Result<Base, wasmkeep_supervisors::history::SidecarError>>, StorageFault> {
+fn trusted(path: &Path) -> Result<Option<Result<Base, SidecarError>>, StorageFault> {
     let sidecar = beside(path, "pos");
     let bytes = match fs::read(&sidecar) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -129,7 +130,7 @@ fn begin_trust(path: &Path, head: Base, is_synced: bool) -> Result<(), StorageFa
 
 /// Before a file is used: from here on nobody may take it for what it was. One that would be trusted
 /// after a power cut as well must not come back with its sidecar then.
-pub(super) fn end_trust(path: &Path) -> Result<(), StorageFault> {
+pub(super) fn end_trust(data_dir: &DataDir, path: &Path) -> Result<(), StorageFault> {
     let sidecar = beside(path, "pos");
     let bytes = match fs::read(&sidecar) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
@@ -142,15 +143,19 @@ pub(super) fn end_trust(path: &Path) -> Result<(), StorageFault> {
         Sidecar::decode(&bytes).is_ok_and(|sidecar| sidecar.written == Written::Synced);
     match path.parent() {
         Some(folder) if outlives_a_boot => {
-            off_runtime(|| sync_directory(folder)).map_err(|error| fault("sync", folder, &error))
+            off_runtime(|| data_dir.sync_folder(folder)).map_err(|cause| {
+                // Without it the next opening would not know that the removal may be undone.
+                let _ = fs::write(&sidecar, &bytes);
+                StorageFault { operation: "sync", path: folder.display().to_string(), cause }
+            })
         }
         _ => Ok(()),
     }
 }
 
 /// Removes what is beside a database that is removed itself.
-pub(super) fn remove_beside(path: &Path) -> Result<(), StorageFault> {
-    end_trust(path)?;
+pub(super) fn remove_beside(data_dir: &DataDir, path: &Path) -> Result<(), StorageFault> {
+    end_trust(data_dir, path)?;
     let replaced = replaced(path);
     for file in [beside(path, "pos-new"), beside(path, "restore"), wal_path(&replaced), replaced] {
         remove_file(&file)?;
@@ -158,8 +163,8 @@ pub(super) fn remove_beside(path: &Path) -> Result<(), StorageFault> {
     Ok(())
 }
 
-fn set_aside(path: &Path) -> Result<(), StorageFault> {
-    end_trust(path)?;
+fn set_aside(data_dir: &DataDir, path: &Path) -> Result<(), StorageFault> {
+    end_trust(data_dir, path)?;
     let (replaced, wal) = (replaced(path), wal_path(path));
     // The WAL of the one before must not be taken for this one's.
     remove_file(&wal_path(&replaced))?;
@@ -209,6 +214,7 @@ struct Image {
     /// None once it has its place.
     image: Option<PathBuf>,
     path: PathBuf,
+    data_dir: Arc<DataDir>,
 }
 
 impl Restoring for Image {
@@ -218,7 +224,7 @@ impl Restoring for Image {
     }
 
     fn finish(mut self: Box<Self>, db_pages: u32) -> Result<(), StorageFault> {
-        set_aside(&self.path)?;
+        set_aside(&self.data_dir, &self.path)?;
         if db_pages == 0 {
             return Ok(());
         }

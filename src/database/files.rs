@@ -49,7 +49,7 @@ impl DatabaseConfig {
 pub struct LocalDatabases {
     pub(super) data_dir: Arc<DataDir>,
     pub(super) app: App,
-    pub(super) config: DatabaseConfig,
+    config: DatabaseConfig,
 }
 
 impl LocalDatabases {
@@ -73,7 +73,7 @@ impl LocalDatabases {
         let long_name = self.data_dir.long_names().open(&path, &address.name);
         let found = look(&path)?;
         // Also where nothing is captured: the node may have been in a cluster, and be in one again.
-        copies::end_trust(&path)?;
+        copies::end_trust(&self.data_dir, &path)?;
         if !found.file {
             make_room(&path)?;
         }
@@ -159,7 +159,7 @@ impl Databases for LocalDatabases {
             self.data_dir.index().remove_durably(address, &self.app)?;
             let path = self.path(address);
             if self.config.captured {
-                copies::remove_beside(&path)?;
+                copies::remove_beside(&self.data_dir, &path)?;
             }
             remove_files(&path)?;
             self.data_dir.trust(&path);
@@ -170,7 +170,7 @@ impl Databases for LocalDatabases {
     }
 }
 
-pub(super) fn look(path: &Path) -> Result<Found, StorageFault> {
+fn look(path: &Path) -> Result<Found, StorageFault> {
     let file = length(path)?.is_some();
     let wal = file && length(&wal_path(path))?.is_some_and(|length| length > 0);
     Ok(Found { file, wal })

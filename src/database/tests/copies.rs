@@ -105,13 +105,15 @@ fn a_sidecar_that_outlives_a_power_cut_is_gone_for_good_before_the_file_is_used(
     assert_eq!(faults::SYNCED.get(), [0; 3], "one of this boot costs no sync");
     let synced = Sidecar { written: Written::Synced, ..said };
     std::fs::write(sidecar(&node), synced.encode()).expect("it writes");
-    faults::FAIL_DIRECTORY.set(true);
-    assert!(node.databases.open(&address("a")).is_err(), "the folder could not be synced");
-    faults::FAIL_DIRECTORY.set(false);
-    std::fs::write(sidecar(&node), synced.encode()).expect("it writes");
     faults::SYNCED.set([0; 3]);
     drop(node.open("a"));
     assert_eq!(faults::SYNCED.get(), [0, 0, 1]);
+    std::fs::write(sidecar(&node), synced.encode()).expect("it writes");
+    faults::FAIL_DIRECTORY.set(true);
+    assert!(node.databases.open(&address("a")).is_err(), "the folder could not be synced");
+    faults::FAIL_DIRECTORY.set(false);
+    assert!(node.databases.open(&address("a")).is_err(), "another sync would say nothing");
+    assert!(sidecar(&node).exists(), "or the next server would not know");
 }
 
 #[test]
