@@ -8,12 +8,14 @@ use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags, ffi};
 use tokio::time::Instant;
+use wasmkeep_supervisors::history::Base;
 use wasmkeep_supervisors::limits::{STATEMENT_BYTES_MAX, VALUE_BYTES_MAX};
 use wasmkeep_supervisors::ports::{
-    Database, Left, Meta, OpenError, RowSet, SomeRows, SqlError, SqlValue, StorageFault,
+    Capturing, Database, Left, Meta, OpenError, RowSet, SomeRows, SqlError, SqlValue, StorageFault,
 };
 
 use super::budget::Budget;
+use super::capture::Capture;
 use super::catalogue::OpenLongName;
 use super::data_dir::DataDir;
 use super::failure::is_damage;
@@ -102,6 +104,8 @@ pub struct LocalDatabase {
     /// What the host keeps in the database, as read when it was opened; nothing once the host
     /// has written there.
     pub(super) meta: Option<Vec<(String, String)>>,
+    /// How far its commits are captured, if they are.
+    pub(super) capture: Option<Capture>,
     /// Why the database must not be used any more.
     pub(super) given_up: Option<StorageFault>,
     /// Dropped last: from then on others may look into the file.
@@ -146,6 +150,7 @@ impl LocalDatabase {
             data_dir,
             file_is_durable: false,
             meta: None,
+            capture: config.captured.then(Capture::default),
             given_up: None,
             long_name: None,
         })
@@ -285,5 +290,13 @@ impl Database for LocalDatabase {
 
     fn close(self: Box<Self>) -> Result<(), StorageFault> {
         self.close_files()
+    }
+
+    fn capturing(&mut self) -> Option<&mut dyn Capturing> {
+        if self.capture.is_some() { Some(self) } else { None }
+    }
+
+    fn close_at(self: Box<Self>, head: Base) -> Result<(), StorageFault> {
+        self.close_trusted(head)
     }
 }

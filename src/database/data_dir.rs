@@ -182,6 +182,11 @@ impl DataDir {
         &self.long_names
     }
 
+    /// Makes what was created in and removed from a folder durable. One whose sync failed stays so.
+    pub(super) fn sync_folder(&self, folder: &Path) -> Result<(), String> {
+        self.entries.sync(folder)
+    }
+
     /// Makes the entry of `file` in its directory durable, and that directory's in its parent, up
     /// to the directory of all databases.
     pub(super) fn sync_entry(&self, file: &Path) -> Result<(), String> {

@@ -106,6 +106,11 @@ pub(super) fn is_disk_full(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DiskFull)
 }
 
+/// Whether a file could not be made: where temporary ones go may be closed to this process.
+pub(super) fn is_unopenable(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
+}
+
 /// Whether the bytes of the file are at fault, so that opening it again will not help.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))

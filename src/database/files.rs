@@ -11,6 +11,7 @@ use wasmkeep_supervisors::ports::{Database, Databases, Meta, OpenError, StorageF
 use wasmkeep_supervisors::time::Timestamp;
 
 use super::connection::{Found, LocalDatabase, PAGE_BYTES};
+use super::copies;
 use super::data_dir::{DataDir, make_private, sync_directory};
 use super::meta::Identity;
 use super::off_runtime::{off_runtime, off_runtime_if};
@@ -22,6 +23,9 @@ pub struct DatabaseConfig {
     pub bytes_max: usize,
     pub sql_cpu_budget: Duration,
     pub event_written_bytes_max: usize,
+    /// Commits are captured, for the bucket. The files are then a copy of what is there: they are
+    /// not synced, and used again only when they are known to be that.
+    pub captured: bool,
 }
 
 impl Default for DatabaseConfig {
@@ -30,6 +34,7 @@ impl Default for DatabaseConfig {
             bytes_max: limits::DATABASE_BYTES_MAX,
             sql_cpu_budget: limits::SQL_CPU_BUDGET,
             event_written_bytes_max: limits::EVENT_WRITTEN_BYTES_MAX,
+            captured: false,
         }
     }
 }
@@ -67,6 +72,8 @@ impl LocalDatabases {
         let path = self.path(address);
         let long_name = self.data_dir.long_names().open(&path, &address.name);
         let found = look(&path)?;
+        // Also where nothing is captured: the node may have been in a cluster, and be in one again.
+        copies::end_trust(&self.data_dir, &path)?;
         if !found.file {
             make_room(&path)?;
         }
@@ -151,6 +158,9 @@ impl Databases for LocalDatabases {
         off_runtime(|| {
             self.data_dir.index().remove_durably(address, &self.app)?;
             let path = self.path(address);
+            if self.config.captured {
+                copies::remove_beside(&self.data_dir, &path)?;
+            }
             remove_files(&path)?;
             self.data_dir.trust(&path);
             // Last: an alarm without an entry would be lost, an entry without an alarm runs
@@ -178,7 +188,7 @@ pub(super) fn length(path: &Path) -> Result<Option<u64>, StorageFault> {
 }
 
 /// Makes the directory of a new file.
-fn make_room(path: &Path) -> Result<(), StorageFault> {
+pub(super) fn make_room(path: &Path) -> Result<(), StorageFault> {
     let Some(directory) = path.parent() else { return Ok(()) };
     make_private(directory).map_err(|error| fault("create", directory, &error))?;
     // A WAL without its database is what a power cut left of a removal.
@@ -198,7 +208,7 @@ fn remove_files(path: &Path) -> Result<(), StorageFault> {
     }
 }
 
-fn remove_file(path: &Path) -> Result<(), StorageFault> {
+pub(super) fn remove_file(path: &Path) -> Result<(), StorageFault> {
     match std::fs::remove_file(path) {
         Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Err(fault("remove", path, &error))

@@ -78,6 +78,8 @@ pub struct Shared {
     pub budget: Budget,
     /// Frames in the WAL after the last commit.
     pub wal_frames: Cell<u32>,
+    /// The WAL began anew without a checkpoint of ours: what was in it is not where it was counted.
+    pub wal_restarted: Cell<bool>,
     /// Something was committed since the last fsync.
     pub unsynced: Cell<bool>,
 }
@@ -95,6 +97,7 @@ impl Hooks {
             gate: Gate::default(),
             budget,
             wal_frames: Cell::new(0),
+            wal_restarted: Cell::new(false),
             unsynced: Cell::new(false),
         };
         Self(NonNull::from(Box::leak(Box::new(shared))))
@@ -182,7 +185,10 @@ unsafe extern "C" fn committed(
 ) -> c_int {
     // SAFETY: SQLite passes what `install` gave it.
     let shared = unsafe { &*shared.cast::<Shared>() };
-    shared.wal_frames.set(frames.unsigned_abs());
+    // Every commit adds frames; a checkpoint sets the number to 0.
+    if shared.wal_frames.replace(frames.unsigned_abs()) >= frames.unsigned_abs() {
+        shared.wal_restarted.set(true);
+    }
     shared.unsynced.set(true);
     ffi::SQLITE_OK
 }

@@ -6,16 +6,22 @@
 //! the files or the disk do wrong makes that one database unusable until it is opened again; it
 //! never passes for an answer.
 //!
+//! For the bucket, commits are captured from the log (`capture`), and files are copies of what is
+//! there (`copies`).
+//!
 //! Not here: who may open a database and when (the caller keeps one connection per address), and
-//! copies elsewhere. The reasons are in docs/adr/0003-local-databases.md.
+//! what becomes of captured pages. The reasons are in docs/adr/0003-local-databases.md and
+//! docs/adr/0016-history.md.
 //!
 //! The lock of the data directory stands for all locks: SQLite runs without its own, so a database
 //! must not be opened by another program while the server runs.
 
 mod alarm_index;
 mod budget;
+mod capture;
 mod catalogue;
 mod connection;
+mod copies;
 mod data_dir;
 mod failure;
 mod files;
@@ -31,6 +37,7 @@ mod meta;
 mod off_runtime;
 mod prepared;
 mod sandbox;
+mod sqlite_file;
 mod statement;
 mod sync;
 

@@ -6,18 +6,18 @@
 //! database before it empties the WAL. A failed fsync is never tried again: the kernel may have
 //! dropped the pages and would say that all is well, so the database is given up.
 
-use std::ffi::{c_int, c_void};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::ptr;
 
+use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
-use rusqlite::{Connection, ffi};
 use wasmkeep_supervisors::ports::StorageFault;
 
 use super::connection::LocalDatabase;
 use super::failure::is_disk_full;
 use super::off_runtime::{off_runtime, off_runtime_if};
+use super::sqlite_file;
+pub(super) use super::sqlite_file::File;
 
 /// A WAL of so many pages (4 MiB) is moved into the database at the end of the event.
 const WAL_PAGES_AFTER_EVENT: u32 = 1024;
@@ -25,13 +25,6 @@ const WAL_PAGES_AFTER_EVENT: u32 = 1024;
 /// A WAL of so many pages is moved into the database when it is closed. A shorter one is read
 /// at the next opening, which costs less than the two fsyncs of a checkpoint.
 const WAL_PAGES_AT_CLOSE: u32 = 64;
-
-/// One of the two files behind a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum File {
-    Main,
-    Wal,
-}
 
 impl LocalDatabase {
     /// Returns once everything committed is on disk.
@@ -91,6 +84,9 @@ impl LocalDatabase {
         if self.hooks.wal_frames.get() < WAL_PAGES_AFTER_EVENT {
             return Ok(());
         }
+        if self.capture.is_some() {
+            return self.checkpoint_captured().map(drop);
+        }
         off_runtime(|| {
             self.checkpoint()?;
             // Old frames must not come back under the new ones: SQLite syncs the header of a
@@ -132,7 +128,8 @@ impl LocalDatabase {
         if !self.connection.is_autocommit() {
             self.roll_back()?;
         }
-        let is_long = self.hooks.wal_frames.get() >= WAL_PAGES_AT_CLOSE;
+        // A file whose commits are captured and that is closed here is not trusted again.
+        let is_long = self.capture.is_none() && self.hooks.wal_frames.get() >= WAL_PAGES_AT_CLOSE;
         off_runtime_if(is_long, || {
             if is_long {
                 self.checkpoint()?;
@@ -163,6 +160,11 @@ pub(super) fn wal_path(database: &Path) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
     path.push("-wal");
     path.into()
+}
+
+/// Moves the WAL into the database and truncates it, without a sync.
+pub(super) fn checkpoint_unsynced(connection: &Connection) -> rusqlite::Result<()> {
+    connection.wal_checkpoint_v2(Some(c"main"), CheckpointMode::TRUNCATE).map(drop)
 }
 
 /// Moves the WAL into the database and truncates it. The pragma makes SQLite sync the WAL before
@@ -198,30 +200,7 @@ pub(super) fn sync_file(connection: &Connection, file: File) -> Result<(), Strin
     if let Some(result) = faults::on_sync(file) {
         return result;
     }
-    let what = match file {
-        File::Main => ffi::SQLITE_FCNTL_FILE_POINTER,
-        File::Wal => ffi::SQLITE_FCNTL_JOURNAL_POINTER,
-    };
-    let mut handle: *mut ffi::sqlite3_file = ptr::null_mut();
-    // SAFETY: the connection is open and used by this thread only. SQLite writes a pointer to a
-    // file it owns and keeps open; `xSync` is called the way SQLite calls it.
-    let code = unsafe {
-        let result: *mut *mut ffi::sqlite3_file = &raw mut handle;
-        let main = c"main".as_ptr();
-        let code =
-            ffi::sqlite3_file_control(connection.handle(), main, what, result.cast::<c_void>());
-        match handle.as_ref().and_then(|file| file.pMethods.as_ref()).map(|file| file.xSync) {
-            Some(Some(sync)) if code == ffi::SQLITE_OK => sync(handle, ffi::SQLITE_SYNC_NORMAL),
-            _ if code == ffi::SQLITE_OK => ffi::SQLITE_MISUSE,
-            _ => code,
-        }
-    };
-    if code == ffi::SQLITE_OK { Ok(()) } else { Err(result_text(code)) }
-}
-
-fn result_text(code: c_int) -> String {
-    let cause = std::io::Error::last_os_error();
-    format!("{} ({cause})", ffi::code_to_str(code))
+    sqlite_file::sync(connection, file)
 }
 
 /// Failing fsyncs, and a count of those that were asked for, in the test's own thread.

@@ -22,6 +22,8 @@ pub mod access;
 
 pub mod guest_log;
 
+pub mod history;
+
 pub mod metrics;
 
 pub mod ports;

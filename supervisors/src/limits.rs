@@ -269,3 +269,17 @@ pub const BUCKET_PAGE_KEYS_MAX: u16 = 1000;
 
 /// What the bucket answers instead of an object: an error, or a page of a listing.
 pub const BUCKET_ANSWER_BYTES_MAX: usize = 8 * MIB;
+
+/// A snapshot is due once the segments since the last one have so many bytes, and half as many as
+/// the database compressed.
+pub const SNAPSHOT_DELTA_BYTES_MIN: u64 = MIB as u64;
+
+/// A merged object is due after so many segments, so a restore fetches at most a snapshot, one object
+/// for each such run, and one segment fewer than this.
+pub const MERGE_DELTAS: u64 = 64;
+
+/// An actor that goes to sleep after so many segments leaves a snapshot, if its database is small.
+pub const HIBERNATION_SNAPSHOT_DELTAS: u64 = 16;
+
+/// A database below this is small in that sense.
+pub const HIBERNATION_SNAPSHOT_BYTES_MAX: u64 = 4 * MIB as u64;

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use wasmkeep_supervisors::history::{Base, ObjectHash, Position, delta, encode};
 use wasmkeep_supervisors::ports::{Database, Databases, Meta, SqlValue};
 
 use super::*;
@@ -130,6 +131,80 @@ fn costs() {
     let (kib, files) = (resident_kib() - before.0, descriptors() - before.1);
     println!("{} open: {} KiB and {} descriptors each", count, kib / count, files / count);
     drop(open);
+}
+
+/// Figures for docs/adr/0016-history.md:
+/// `cargo test --lib database::tests::costs::capture_costs -- --ignored --nocapture`
+#[test]
+#[ignore = "prints figures"]
+fn capture_costs() {
+    let node = Node::with(super::history::captured());
+    let mut database = node.open("hot");
+    database.run_ok("CREATE TABLE t (k PRIMARY KEY, v)");
+    database.capturing().expect("captured").capture().expect("it captures");
+    let [mut write, mut capture, mut encoded, mut latch] = [vec![], vec![], vec![], vec![]];
+    let (mut frames, mut bytes) = (0, 0);
+    let count = 10_000;
+    for n in 0..count {
+        let row = vec![SqlValue::Integer(n % 100), SqlValue::Integer(n)];
+        timed(&mut write, || database.exec("REPLACE INTO t VALUES (?, ?)", row).expect("a write"));
+        let capturing = database.capturing().expect("captured");
+        let captured = timed(&mut capture, || capturing.capture().expect("it captures"));
+        let captured = captured.expect("a write");
+        frames += captured.frames;
+        let at = Position::new(2, 1).expect("from 1");
+        let description = delta(at, None, captured.db_pages, captured.frames);
+        let mut object = Vec::new();
+        timed(&mut encoded, || {
+            let read = |page: u32, to: &mut [u8]| capturing.read_captured(page, to);
+            encode(&description, captured.changed.iter().copied(), read, &mut object)
+                .expect("it encodes")
+        });
+        bytes += object.len();
+        if n % 100 == 0 {
+            timed(&mut latch, || capturing.latch().expect("a working disk").expect("captured"));
+        }
+        database.end_event().expect("an end");
+        database.begin_event(in_30_s());
+    }
+    print("write, hot, captured", write);
+    print("capture of it", capture);
+    print("its segment", encoded);
+    print("checkpoint of 100 such and a latch", latch);
+    println!(
+        "{} frames and {} bytes a write",
+        f64::from(frames) / count as f64,
+        bytes / count as usize
+    );
+    let [mut capture, mut encoded] = [vec![], vec![]];
+    for _ in 0..20 {
+        database.run_ok("INSERT INTO t VALUES (random(), randomblob(8000000))");
+        let capturing = database.capturing().expect("captured");
+        let captured = timed(&mut capture, || capturing.capture().expect("it captures"));
+        let captured = captured.expect("a write");
+        let description = delta(Position::new(2, 1).expect("from 1"), None, captured.db_pages, 1);
+        timed(&mut encoded, || {
+            let read = |page: u32, to: &mut [u8]| capturing.read_captured(page, to);
+            encode(&description, captured.changed.iter().copied(), read, std::io::sink())
+                .expect("it encodes")
+        });
+        database.end_event().expect("an end");
+        database.begin_event(in_30_s());
+    }
+    print("capture of 8 MB of noise", capture);
+    print("its segment", encoded);
+    let [mut close, mut open] = [vec![], vec![]];
+    let head = Base { at: Position::new(2, 1).expect("from 1"), hash: ObjectHash([1; 32]) };
+    for n in 0..500 {
+        let name = format!("c{n}");
+        let mut database = node.open(&name);
+        database.run_ok("CREATE TABLE t (k PRIMARY KEY, v)");
+        database.capturing().expect("captured").capture().expect("it captures");
+        timed(&mut close, || Box::new(database).close_at(head).expect("a close"));
+        timed(&mut open, || node.open(&name));
+    }
+    print("close and say which state it is", close);
+    print("open such a file", open);
 }
 
 fn resident_kib() -> usize {

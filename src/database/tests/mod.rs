@@ -13,11 +13,15 @@ use super::connection::LocalDatabase;
 use super::{DataDir, DatabaseConfig, LocalDatabases};
 
 mod budgets;
+mod capture;
+mod captured_crash;
+mod copies;
 mod costs;
 mod crash;
 mod durability;
 mod files;
 mod functions;
+mod history;
 mod inspect;
 mod random_sql;
 mod sandbox;

@@ -179,7 +179,7 @@ fn filled(form: &str, names: &[String], expressions: &[&str]) -> String {
     text
 }
 
-fn a_statement() -> impl Strategy<Value = String> {
+pub(super) fn a_statement() -> impl Strategy<Value = String> {
     let form = (
         select(FORMS),
         proptest::collection::vec(a_name(), 3),

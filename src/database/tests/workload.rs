@@ -7,12 +7,12 @@ use wasmkeep_supervisors::ports::{Database, SqlValue};
 use super::*;
 
 impl Random {
-    fn pick<'a>(&mut self, among: &[&'a str]) -> &'a str {
+    pub(super) fn pick<'a>(&mut self, among: &[&'a str]) -> &'a str {
         among[self.below(among.len() as u64) as usize]
     }
 }
 
-const SCHEMA: [&str; 6] = [
+pub(super) const SCHEMA: [&str; 6] = [
     "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b UNIQUE, c CHECK (c IS NULL OR c >= 0))",
     "CREATE TABLE log (n INTEGER PRIMARY KEY, what)",
     "CREATE INDEX i ON t (a, c)",
@@ -21,7 +21,7 @@ const SCHEMA: [&str; 6] = [
     "CREATE VIRTUAL TABLE r USING rtree(id, low, high)",
 ];
 
-const WRITES: [&str; 14] = [
+pub(super) const WRITES: [&str; 14] = [
     "INSERT INTO t (a, b, c) VALUES (?1, ?2, ?1)",
     "INSERT INTO t (a, b) VALUES (?1, ?2) ON CONFLICT (b) DO UPDATE SET a = excluded.a",
     "INSERT OR IGNORE INTO t (id, a, b) VALUES (?1, 'x', ?2)",

@@ -8,7 +8,10 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::address::{Address, Class, Tenant};
+use crate::history::Base;
 use crate::time::Timestamp;
+
+use super::capture::Capturing;
 
 /// One SQL value, as SQLite stores it.
 #[derive(Debug, Clone, PartialEq)]
@@ -206,4 +209,17 @@ pub trait Database: Send {
 
     /// Moves the WAL into the database file and closes both.
     fn close(self: Box<Self>) -> Result<(), StorageFault>;
+
+    /// Its commits, if they are captured.
+    fn capturing(&mut self) -> Option<&mut dyn Capturing> {
+        None
+    }
+
+    /// Closes a database that is captured, and says beside its file that this is exactly the state
+    /// `head`: everything was captured and acknowledged there. Where that cannot be said any more
+    /// the file is closed all the same, and not trusted.
+    fn close_at(self: Box<Self>, head: Base) -> Result<(), StorageFault> {
+        let _ = head;
+        self.close()
+    }
 }
