@@ -211,19 +211,22 @@ impl Budget {
     }
 
     fn pages_written(&self) -> u32 {
-        let (mut pages, mut highest): (c_int, c_int) = (0, 0);
-        // SAFETY: the connection is open (the promise of `new`), and this only reads its counter.
-        unsafe {
-            ffi::sqlite3_db_status(
-                self.db,
-                ffi::SQLITE_DBSTATUS_CACHE_WRITE,
-                &raw mut pages,
-                &raw mut highest,
-                0,
-            );
-        }
+        // SAFETY: the connection is open: the promise of `new`.
+        let pages = unsafe { counter(self.db, ffi::SQLITE_DBSTATUS_CACHE_WRITE) };
         pages.unsigned_abs()
     }
+}
+
+/// One of a connection's counters.
+///
+/// # Safety
+///
+/// The connection is open, and no other thread uses it.
+pub(super) unsafe fn counter(db: *mut ffi::sqlite3, which: c_int) -> c_int {
+    let (mut now, mut highest): (c_int, c_int) = (0, 0);
+    // SAFETY: as promised; this only reads.
+    unsafe { ffi::sqlite3_db_status(db, which, &raw mut now, &raw mut highest, 0) };
+    now
 }
 
 pub fn mib(bytes: u64) -> String {

@@ -5,13 +5,16 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{command, guests, repo};
+use crate::{apt, command, guests, repo};
 
 /// Peers that are measured beside the node when they are here, and where to say where they are.
 const PEERS: [(&str, &str); 2] = [("workerd", "WORKERD"), ("wasmtime", "WASMTIME")];
 
 /// The arguments are the load program's; without any, `run`.
 pub fn run(arguments: &[String]) -> Result<()> {
+    if arguments.first().is_some_and(|first| first == "count") {
+        return count();
+    }
     guests::build()?;
     guests::typescript::build()?;
     command::run(command::cargo().args(["build", "--release"]))?;
@@ -32,6 +35,35 @@ pub fn run(arguments: &[String]) -> Result<()> {
         }
     }
     command::run(load.args(rest)).context("the load program")
+}
+
+/// Instructions of single steps, which repeat where times do not.
+fn count() -> Result<()> {
+    if !command::succeeds(Command::new("valgrind").arg("--version")) {
+        apt::install(&["valgrind"]).context("install valgrind, which counts instructions")?;
+    }
+    let micro = ["--package", "wasmkeep-micro", "--bin", "count"];
+    command::run(command::cargo().args(["build", "--release"]).args(micro))?;
+    println!("| step | instructions each |\n| --- | --- |");
+    for step in ["event", "read", "write"] {
+        // What a start takes is in both.
+        let each = (instructions(step, 2 * COUNTED)? - instructions(step, COUNTED)?) / COUNTED;
+        println!("| {step} | {each} |");
+    }
+    Ok(())
+}
+
+const COUNTED: u64 = 2_000;
+
+fn instructions(step: &str, times: u64) -> Result<u64> {
+    let program = repo::root().join("target/release/count");
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    let output = valgrind.arg(program).arg(step).arg(times.to_string()).output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let counted = text.lines().find_map(|line| line.split_once("Collected :"));
+    let (_, number) = counted.with_context(|| format!("valgrind counted nothing: {text}"))?;
+    Ok(number.trim().parse()?)
 }
 
 /// A peer's executable: where the variable says, or on the path.

@@ -65,7 +65,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "bench",
-        arguments: "[run|grow|memory …]",
+        arguments: "[run|grow|memory|count …]",
         about: "measure a release build beside its peers; benches/README.md says how to read it",
         run: bench::run,
     },

@@ -257,3 +257,36 @@ fn a_damaged_index_is_named_at_the_start() {
     std::fs::write(&index, whole).expect("a file");
     open_data_dir(&path).expect("it opens");
 }
+
+#[test]
+fn a_database_that_rests_gives_back_its_pages_and_answers_as_before() {
+    let node = Node::new();
+    let mut database = node.open("a");
+    database.run_ok("CREATE TABLE t (id INTEGER PRIMARY KEY, v)");
+    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100)
+                INSERT INTO t (v) SELECT randomblob(2000) FROM n";
+    database.run_ok(rows);
+    database.end_event().expect("a whole database");
+    let sum = "SELECT sum(length(v)) FROM t";
+    assert_eq!(database.integer(sum), 200_000);
+    let before = cache_bytes(&database);
+    database.rest();
+    let after = cache_bytes(&database);
+    assert!(before > 200_000 && after < before / 4, "{before} bytes of pages, then {after}");
+    database.begin_event(in_30_s());
+    assert_eq!(database.integer(sum), 200_000);
+    database.run_ok("DELETE FROM t WHERE id > 50");
+    database.rest();
+    assert_eq!(database.integer("SELECT count(*) FROM t"), 50, "between two statements, too");
+}
+
+/// Memory that the connection has for pages.
+fn cache_bytes(database: &LocalDatabase) -> i32 {
+    // SAFETY: the connection is open and used by this thread only.
+    unsafe {
+        super::super::budget::counter(
+            database.connection.handle(),
+            rusqlite::ffi::SQLITE_DBSTATUS_CACHE_USED,
+        )
+    }
+}
