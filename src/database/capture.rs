@@ -177,7 +177,7 @@ impl LocalDatabase {
     pub(super) fn is_captured(&self) -> bool {
         let frames = self.hooks.wal_frames.get();
         let is = |capture: &Capture| capture.frames == frames && !capture.whole_is_due;
-        self.capture.as_ref().is_some_and(is)
+        !self.hooks.wal_restarted.get() && self.capture.as_ref().is_some_and(is)
     }
 
     fn is_latched(&self) -> bool {

@@ -120,6 +120,10 @@ pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started<'_>))
         console: None,
         serves: Serves::Everything,
     };
+    let signals = {
+        let _on_it = runtime.enter();
+        Signals::listen()?
+    };
     let (edge, admin_edge) = start_edges(config, public, cores, &console)?;
     let admin = {
         let _on_it = runtime.enter();
@@ -130,7 +134,7 @@ pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started<'_>))
     let reload = Reload { files, tree: Arc::clone(&tree), front: front.clone() };
     tell(Started { address: edge.address, data_dir: data_dir.path(), reload });
     let ended = runtime.block_on(async {
-        let ended = until_told(&tree).await;
+        let ended = until_told(signals, &tree).await;
         ready.store(false, Ordering::Relaxed);
         // Before the actors: what it still answers may call them.
         if let Some(front) = front {
@@ -215,10 +219,25 @@ fn actors_runtime(workers: usize) -> Result<Runtime> {
         .context("start the actors' runtime")
 }
 
+/// What asks a node to stop. Listened to before anybody is told that the node is ready: one that comes
+/// earlier would end the process in the middle of what it does.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).context("listen for SIGTERM")?,
+            interrupt: signal(SignalKind::interrupt()).context("listen for SIGINT")?,
+        })
+    }
+}
+
 /// Waits for a signal, or for the tree to give up. A second signal ends the process at once.
-async fn until_told(tree: &Tree) -> Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
+async fn until_told(signals: Signals, tree: &Tree) -> Result<()> {
+    let Signals { mut terminate, mut interrupt } = signals;
     let mut given_up = tree.given_up();
     tokio::select! {
         _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),

@@ -88,6 +88,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         steps.run("black-box tests", || black_box(&runner, &options.filter));
         if options.filter.is_empty() {
             steps.run("tests of the test kit", || test_kit(&runner));
+            steps.run("the load program, in short", load_program);
             steps.run("tests of the TypeScript SDK", || guests::typescript::test(&server()));
             steps.run("black-box tests of guests in TypeScript", || conformance(&runner));
         }
@@ -172,6 +173,21 @@ fn test_kit(runner: &Runner) -> Result<()> {
     tests.args(["--package", "wasmkeep-testkit", "--package", "guest-tally", "--tests"]);
     tests.env("WASMKEEP", server()).env("WASMKEEP_COMPONENTS", guests::folder());
     command::run(&mut tests)
+}
+
+/// Its figures mean nothing here: what is shown is that it still loads a node and its bare peers.
+fn load_program() -> Result<()> {
+    let mut load = command::cargo();
+    load.args(["run", "--package", "wasmkeep-load", "--"]).args([
+        "run",
+        "--rounds",
+        "1",
+        "--seconds",
+        "1",
+    ]);
+    load.args(["hello", "write", "paced-hello", "echo", "fan-out", "front"]);
+    load.arg("--server").arg(server()).arg("--components").arg(guests::folder());
+    command::run(&mut load)
 }
 
 /// The executable that the black-box tests were run on.
