@@ -210,41 +210,21 @@ enum Trouble {
     Unknown(Doubt),
 }
 
-impl From<Trouble> for GetError {
-    fn from(trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::Denied(denial) => Self::Denied(denial),
-            Trouble::Unknown(doubt) => Self::Unknown(doubt),
+/// Each operation has an error of its own, and all of them have these two cases.
+macro_rules! from_trouble {
+    ($($error:ty),*) => {$(
+        impl From<Trouble> for $error {
+            fn from(trouble: Trouble) -> Self {
+                match trouble {
+                    Trouble::Denied(denial) => Self::Denied(denial),
+                    Trouble::Unknown(doubt) => Self::Unknown(doubt),
+                }
+            }
         }
-    }
+    )*};
 }
 
-impl From<Trouble> for PutError {
-    fn from(trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::Denied(denial) => Self::Denied(denial),
-            Trouble::Unknown(doubt) => Self::Unknown(doubt),
-        }
-    }
-}
-
-impl From<Trouble> for ListError {
-    fn from(trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::Denied(denial) => Self::Denied(denial),
-            Trouble::Unknown(doubt) => Self::Unknown(doubt),
-        }
-    }
-}
-
-impl From<Trouble> for DeleteError {
-    fn from(trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::Denied(denial) => Self::Denied(denial),
-            Trouble::Unknown(doubt) => Self::Unknown(doubt),
-        }
-    }
-}
+from_trouble!(GetError, PutError, ListError, DeleteError);
 
 /// An ETag is visible ASCII, so it fits into a header.
 fn header(text: &str) -> HeaderValue {

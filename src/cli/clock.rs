@@ -5,7 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Subcommand;
 
-use super::actor::{NodeArgs, unexpected, with_runtime};
+use super::actor::{NodeArgs, unexpected};
+use super::runtime::with_runtime;
 use super::text;
 use crate::admin::{Command as Ask, Line};
 

@@ -9,6 +9,7 @@ mod demo;
 mod dev;
 pub mod exit;
 mod new;
+mod runtime;
 mod serve;
 mod tail;
 mod text;

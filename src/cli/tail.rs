@@ -8,7 +8,7 @@ use anyhow::Result;
 use wasmkeep_supervisors::address::{ActorName, Class};
 
 use super::actor::{self, NodeArgs};
-use super::text;
+use super::{runtime::with_runtime, text};
 use crate::admin::{Command, Line, RecordKind, TailRecord, TailRequest};
 
 /// Follows what happens on a running node: events of its actors as they end, calls they make,
@@ -53,7 +53,7 @@ impl FromStr for Of {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    actor::with_runtime(async {
+    with_runtime(async {
         tokio::select! {
             ended = follow(args) => ended,
             interrupted = tokio::signal::ctrl_c() => Ok(interrupted?),

@@ -6,17 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use tokio::time::Instant;
-use wasmkeep_micro::{Node, address, databases};
+use wasmkeep_micro::{Node, READ, TABLE, WRITE, address, databases, far, open};
 use wasmkeep_supervisors::address::{Class, Target, Tenant};
 use wasmkeep_supervisors::headers::is_hosts;
 use wasmkeep_supervisors::ports::{Databases, Meta, SqlValue};
 use wasmkeep_supervisors::testing::ScriptedGuest;
 use wasmkeep_supervisors::time::Timestamp;
 
-const WRITE: &str = "INSERT INTO t VALUES (?, 1) ON CONFLICT (k) DO UPDATE SET v = v + 1";
-const READ: &str = "SELECT v FROM t WHERE k = ?";
-const TABLE: &str = "CREATE TABLE t (k INTEGER PRIMARY KEY, v INTEGER NOT NULL)";
 const BROWSER: [&str; 12] = [
     "host",
     "user-agent",
@@ -45,8 +41,7 @@ fn texts(c: &mut Criterion) {
 fn statements(c: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a folder");
     let (_, databases) = databases(&folder.path().join("data"));
-    let mut ours = databases.open(&address("a")).expect("a database");
-    ours.begin_event(Instant::now() + Duration::from_secs(3600));
+    let mut ours = open(&databases, "a");
     ours.exec(TABLE, vec![]).expect("a table");
     let bare = rusqlite::Connection::open(folder.path().join("bare.db")).expect("a database");
     bare.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;").expect("settings");
@@ -68,7 +63,7 @@ fn statements(c: &mut Criterion) {
     group.bench_function("write, through the sandbox", |b| {
         b.iter(|| {
             // What one event may write is bounded, and so is its WAL: both begin anew.
-            ours.begin_event(Instant::now() + Duration::from_secs(3600));
+            ours.begin_event(far());
             ours.exec(WRITE, vec![SqlValue::Integer(black_box(7))]).expect("a row");
             ours.end_event().expect("an end")
         });
@@ -90,8 +85,7 @@ fn files(c: &mut Criterion) {
     group.bench_function("make one, with a table and a row", |b| {
         b.iter(|| {
             made += 1;
-            let mut database = databases.open(&address(&format!("new{made}"))).expect("a database");
-            database.begin_event(Instant::now() + Duration::from_secs(3600));
+            let mut database = open(&databases, &format!("new{made}"));
             database.exec(TABLE, vec![]).expect("a table");
             database.exec(WRITE, vec![SqlValue::Integer(1)]).expect("a row");
             database.end_event().expect("an end");
@@ -102,8 +96,7 @@ fn files(c: &mut Criterion) {
         b.iter_batched(
             || (),
             |()| {
-                let mut database = databases.open(&address("new1")).expect("a database");
-                database.begin_event(Instant::now() + Duration::from_secs(3600));
+                let mut database = open(&databases, "new1");
                 database.meta(Meta::InitComponent).expect("the host's rows");
                 database.query(READ, vec![SqlValue::Integer(1)]).expect("a row");
                 database.close().expect("a close");

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+use tokio::time::Instant;
 use wasmkeep::database::{DataDir, DatabaseConfig, LocalDatabases};
 use wasmkeep::host::{
     Components, EngineConfig, GuestEngine, InstanceConfig, Outbound, OutboundConfig,
@@ -18,10 +19,14 @@ use wasmkeep_supervisors::event::{
 };
 use wasmkeep_supervisors::limits::{CPU_BUDGET, GUEST_MEMORY_BYTES, WALL_BUDGET};
 use wasmkeep_supervisors::metrics::Metrics;
-use wasmkeep_supervisors::ports::Guest;
+use wasmkeep_supervisors::ports::{Database, Databases, Guest};
 use wasmkeep_supervisors::testing::ManualClock;
 use wasmkeep_supervisors::tree::{ClassSpec, Tree, TreeConfig, TreePorts};
 use wasmkeep_supervisors::values::Values;
+
+pub const TABLE: &str = "CREATE TABLE t (k INTEGER PRIMARY KEY, v INTEGER NOT NULL)";
+pub const WRITE: &str = "INSERT INTO t VALUES (?, 1) ON CONFLICT (k) DO UPDATE SET v = v + 1";
+pub const READ: &str = "SELECT v FROM t WHERE k = ?";
 
 const INSTANCES: usize = 100;
 
@@ -49,6 +54,18 @@ pub fn databases(folder: &Path) -> (Arc<DataDir>, LocalDatabases) {
     let app = App::default_app();
     let databases = LocalDatabases::new(Arc::clone(&data_dir), app, DatabaseConfig::default());
     (data_dir, databases)
+}
+
+/// An actor's database, in an event without an end.
+pub fn open(databases: &LocalDatabases, name: &str) -> Box<dyn Database> {
+    let mut database = databases.open(&address(name)).expect("a database");
+    database.begin_event(far());
+    database
+}
+
+/// The end of an event that has none.
+pub fn far() -> Instant {
+    Instant::now() + Duration::from_secs(3600)
 }
 
 impl Node {

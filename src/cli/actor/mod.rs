@@ -11,7 +11,9 @@ mod table;
 use anyhow::Result;
 use clap::Subcommand;
 
-pub use node::{Answer, NodeArgs, unexpected, with_runtime};
+pub use node::{Answer, NodeArgs, unexpected};
+
+use super::runtime::with_runtime;
 
 /// Looks at the actors of one node: a running one is asked on a socket in its data directory, the
 /// files of a stopped one are read. Runs no actor's code and changes no data.

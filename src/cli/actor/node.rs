@@ -1,13 +1,12 @@
 //! Finds whom to ask: the node that has the data directory, or the directory itself.
 
-use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use tokio::time::{Instant, sleep};
 use wasmkeep_supervisors::address::{ActorName, App, Class, Tenant};
 
@@ -17,7 +16,6 @@ use crate::admin::{
 use crate::cli::exit::{Ended, Exit};
 use crate::config;
 use crate::serve::{self, OfflineError};
-use crate::telemetry;
 
 /// A node that starts or stops, or another command, has the data directory and does not answer: so
 /// long that is waited for.
@@ -83,17 +81,6 @@ impl NodeArgs {
         let asked = find(&self.directory()?).await?;
         Ok(Answer(asked.ask(command).await.map_err(ended)?))
     }
-}
-
-/// Runs a command on a runtime of its own; its log is for what is wrong.
-pub fn with_runtime<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    telemetry::start_for_command();
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("start a runtime")?
-        .block_on(work)
 }
 
 /// Opens the data directory, or connects to who has it.

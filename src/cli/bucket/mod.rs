@@ -5,7 +5,7 @@ mod check;
 use anyhow::Result;
 use clap::Subcommand;
 
-use super::actor::with_runtime;
+use super::runtime::with_runtime;
 
 /// Looks at a bucket that nodes are to share.
 #[derive(Debug, clap::Args)]

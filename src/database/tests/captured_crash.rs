@@ -1,19 +1,17 @@
 //! A node that is killed while it writes, ships, checkpoints, snapshots and hibernates: afterwards a
 //! file is exactly the state its sidecar names, or it is not trusted.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use wasmkeep_supervisors::ports::{Database, LocalFiles, SqlValue};
 
+use super::crash::{rounds, start_child};
 use super::history::{History, captured};
 use super::*;
 
 const DIRECTORY: &str = "WASMKEEP_TEST_CAPTURED_CRASH_DIRECTORY";
-/// How often the child is killed, unless the environment says otherwise.
 const ROUNDS: u32 = 12;
-const ROUNDS_ASKED: &str = "WASMKEEP_TEST_CRASH_ROUNDS";
 
 /// Runs in a process of its own, until it is killed.
 #[test]
@@ -85,20 +83,12 @@ fn captured_crash_child() {
 fn a_file_is_what_its_sidecar_says_or_is_not_trusted_whenever_the_node_is_killed() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut random = Random(7);
-    let child = module_path!().split_once("::").expect("a crate").1.to_owned();
-    let child = child + "::captured_crash_child";
-    let asked = std::env::var(ROUNDS_ASKED).ok().and_then(|rounds| rounds.parse().ok());
     let mut trusted = 0;
-    let rounds = asked.unwrap_or(ROUNDS);
+    let rounds = rounds(ROUNDS);
     for round in 0..rounds {
         let path = directory.path().join((round / 6).to_string());
-        let mut process = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--ignored", "--exact", &child, "--nocapture", "--test-threads=1"])
-            .env(DIRECTORY, &path)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the child starts");
-        let mut output = BufReader::new(process.stdout.take().expect("a pipe"));
+        let (mut process, mut output) =
+            start_child(module_path!(), "captured_crash_child", (DIRECTORY, &path));
         let lines = 10 + random.below(60);
         // Half of the time it is killed about when it falls asleep.
         let asleep = random.below(2) == 0;

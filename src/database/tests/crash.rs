@@ -2,14 +2,13 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use wasmkeep_supervisors::ports::{Database, Databases, Meta, SqlValue};
 
 use super::*;
 
 const DIRECTORY: &str = "WASMKEEP_TEST_CRASH_DIRECTORY";
-/// How often the child is killed, unless the environment says otherwise.
 const ROUNDS: u32 = 8;
 const ROUNDS_ASKED: &str = "WASMKEEP_TEST_CRASH_ROUNDS";
 
@@ -70,25 +69,42 @@ fn crash_child() {
     }
 }
 
+/// A test of this program in a process of its own, to be killed, and what it prints.
+pub(super) fn start_child(
+    module: &str,
+    test: &str,
+    directory: (&str, &Path),
+) -> (Child, BufReader<ChildStdout>) {
+    let module = module.split_once("::").expect("a crate").1;
+    let mut process = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--ignored", "--exact", &format!("{module}::{test}")])
+        .args(["--nocapture", "--test-threads=1"])
+        .env(directory.0, directory.1)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the child starts");
+    let output = BufReader::new(process.stdout.take().expect("a pipe"));
+    (process, output)
+}
+
+/// How often a child is killed, unless the environment says otherwise.
+pub(super) fn rounds(usual: u32) -> u32 {
+    let asked = std::env::var(ROUNDS_ASKED).ok().and_then(|rounds| rounds.parse().ok());
+    asked.unwrap_or(usual)
+}
+
 #[test]
 fn what_was_acknowledged_survives_a_kill() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut random = Random(42);
-    let child = module_path!().split_once("::").expect("a crate").1.to_owned() + "::crash_child";
-    let asked = std::env::var(ROUNDS_ASKED).ok().and_then(|rounds| rounds.parse().ok());
-    for round in 0..asked.unwrap_or(ROUNDS) {
+    for round in 0..rounds(ROUNDS) {
         // A new one now and then, so that checking it stays cheap.
         let path = directory.path().join((round / 8).to_string());
-        let mut process = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--ignored", "--exact", &child, "--nocapture", "--test-threads=1"])
-            .env(DIRECTORY, &path)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the child starts");
+        let (mut process, mut output) =
+            start_child(module_path!(), "crash_child", (DIRECTORY, &path));
         let lines = 20 + random.below(400);
         let mut committed = 0;
         let mut remembered = None;
-        let mut output = BufReader::new(process.stdout.take().expect("a pipe"));
         let mut line = String::new();
         for said in 0.. {
             line.clear();

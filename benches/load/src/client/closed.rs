@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use anyhow::{Context, Result};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 
@@ -91,12 +91,7 @@ async fn client(mut stream: TcpStream, shared: Rc<Shared>) -> Result<()> {
         let request = (shared.requests)(number);
         let began = Instant::now();
         stream.write_all(&request).await?;
-        answer.clear();
-        while !answer.is_whole()? {
-            if stream.read_buf(&mut answer.bytes).await? == 0 {
-                bail!("the server closed the connection");
-            }
-        }
+        answer.receive(&mut stream).await?;
         shared.seen.borrow_mut().note(began.elapsed());
     }
     Ok(())

@@ -1,6 +1,9 @@
-//! One HTTP/1.1 request and its answer, as bytes: the loops do the reading and writing.
+//! One HTTP/1.1 request and its answer.
+
+use std::io::{Read, Write};
 
 use anyhow::{Result, bail};
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 const HEADERS_MAX: usize = 64;
 
@@ -13,7 +16,7 @@ pub fn request(method: &str, path: &str) -> Vec<u8> {
 /// What has come of an answer.
 #[derive(Default)]
 pub struct Answer {
-    pub bytes: Vec<u8>,
+    bytes: Vec<u8>,
     head: Option<Head>,
 }
 
@@ -30,14 +33,14 @@ enum Body {
 }
 
 impl Answer {
-    pub fn clear(&mut self) {
+    fn clear(&mut self) {
         self.bytes.clear();
         self.head = None;
     }
 
     /// Whether all of it is there. An answer that is no success is an error: figures of failing
     /// requests say nothing.
-    pub fn is_whole(&mut self) -> Result<bool> {
+    fn is_whole(&mut self) -> Result<bool> {
         if self.head.is_none() {
             self.head = read_head(&self.bytes)?;
         }
@@ -48,6 +51,31 @@ impl Answer {
             // Only small texts come in chunks here, none of which holds the last one's form.
             Body::Chunked => self.bytes.ends_with(b"0\r\n\r\n"),
         })
+    }
+
+    /// Reads until all of it is there.
+    pub async fn receive(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> Result<()> {
+        self.clear();
+        while !self.is_whole()? {
+            if stream.read_buf(&mut self.bytes).await? == 0 {
+                bail!("the server closed the connection");
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a request and reads until all of its answer is there, on a stream that blocks.
+    pub fn ask(&mut self, stream: &mut (impl Read + Write), request: &[u8]) -> Result<()> {
+        stream.write_all(request)?;
+        self.clear();
+        while !self.is_whole()? {
+            let mut piece = [0; 16 * 1024];
+            match stream.read(&mut piece)? {
+                0 => bail!("the server closed the connection"),
+                length => self.bytes.extend_from_slice(&piece[..length]),
+            }
+        }
+        Ok(())
     }
 
     /// The text of a whole answer that came in one piece.

@@ -3,13 +3,12 @@
 //! A latency counts from when the request was to leave. A server that stands still is charged with
 //! every request it kept from leaving, not with the one that happened to wait for it.
 
-use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::Seen;
 use super::exchange::Answer;
@@ -52,15 +51,7 @@ pub fn run(
             let bytes = request(number);
             let due = begin + between.mul_f64(number as f64);
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            stream.write_all(&bytes)?;
-            answer.clear();
-            while !answer.is_whole()? {
-                let mut piece = [0; 4096];
-                match stream.read(&mut piece)? {
-                    0 => bail!("the server closed the connection"),
-                    length => answer.bytes.extend_from_slice(&piece[..length]),
-                }
-            }
+            answer.ask(&mut stream, &bytes)?;
             seen.lock().expect("no client panics").note(due.elapsed());
         }
     };

@@ -29,12 +29,7 @@ pub async fn open(address: SocketAddr, path: &str) -> Result<TcpStream> {
          sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await?;
-    let mut answer = Answer::default();
-    while !answer.is_whole()? {
-        if stream.read_buf(&mut answer.bytes).await? == 0 {
-            bail!("the server closed the connection");
-        }
-    }
+    Answer::default().receive(&mut stream).await?;
     Ok(stream)
 }
 
@@ -77,7 +72,7 @@ pub fn echo(address: SocketAddr, path: &str, sockets: usize, time: Duration) -> 
 
 /// One socket sends, and all get it. Counts the messages received; a latency is a message's until
 /// the last socket has it.
-pub fn fan_out(address: SocketAddr, path: &str, sockets: usize, time: Duration) -> Result<FanOut> {
+pub fn fan_out(address: SocketAddr, path: &str, sockets: usize, time: Duration) -> Result<Seen> {
     local(async {
         let mut streams = Vec::new();
         for _ in 0..sockets {
@@ -123,13 +118,9 @@ pub fn fan_out(address: SocketAddr, path: &str, sockets: usize, time: Duration) 
             }
         }
         seen.took = began.elapsed();
-        Ok(FanOut { seen, messages: whole * sockets as u64 })
+        seen.of_each = sockets as u64;
+        Ok(seen)
     })
-}
-
-pub struct FanOut {
-    pub seen: Seen,
-    pub messages: u64,
 }
 
 fn local<T>(work: impl Future<Output = Result<T>>) -> Result<T> {

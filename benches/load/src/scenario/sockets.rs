@@ -14,9 +14,5 @@ pub fn echo(stage: &Stage) -> Result<Measured> {
 
 /// The rate and the CPU are of each message received, the latencies of a whole fan-out.
 pub fn fan_out(stage: &Stage, sockets: usize) -> Result<Measured> {
-    let before = stage.cpu()?;
-    let fan_out = socket::fan_out(stage.running.address, PATH, sockets, stage.time)?;
-    let cpu = stage.cpu()?.zip(before).map(|(after, before)| after.saturating_sub(before));
-    let rate = fan_out.messages as f64 / fan_out.seen.took.as_secs_f64();
-    Ok(Measured::new(Some(rate), fan_out.messages, fan_out.seen.latencies, cpu))
+    stage.measure(|| socket::fan_out(stage.running.address, PATH, sockets, stage.time))
 }

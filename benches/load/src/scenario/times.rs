@@ -1,5 +1,6 @@
 //! What is a time and no rate: waking, alarms, starting.
 
+use std::net::TcpStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use super::{Measured, Stage};
 use crate::client::Seen;
 use crate::client::closed::{self, Until};
-use crate::client::exchange::request;
+use crate::client::exchange::{Answer, request};
 use crate::scenario::requests::path;
 use crate::target::{BENCH, Kind, Running};
 
@@ -52,17 +53,9 @@ fn metric(running: &Running, name: &str) -> Result<f64> {
 
 /// One request on a connection of its own.
 pub fn ask(running: &Running, method: &str, path: &str) -> Result<String> {
-    use std::io::{Read, Write};
-    let mut stream = std::net::TcpStream::connect(running.address)?;
-    stream.write_all(&request(method, path))?;
-    let mut answer = crate::client::exchange::Answer::default();
-    while !answer.is_whole()? {
-        let mut piece = [0; 16 * 1024];
-        match stream.read(&mut piece)? {
-            0 => bail!("the server closed the connection"),
-            length => answer.bytes.extend_from_slice(&piece[..length]),
-        }
-    }
+    let mut stream = TcpStream::connect(running.address)?;
+    let mut answer = Answer::default();
+    answer.ask(&mut stream, &request(method, path))?;
     Ok(answer.text().to_owned())
 }
 

@@ -4,16 +4,10 @@
 //! such tools have.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::time::Instant;
-use wasmkeep_micro::{Node, address, databases};
-use wasmkeep_supervisors::ports::{Databases, SqlValue};
+use wasmkeep_micro::{Node, READ, TABLE, WRITE, address, databases, far, open};
+use wasmkeep_supervisors::ports::{Database, SqlValue};
 use wasmkeep_supervisors::testing::ScriptedGuest;
-
-const WRITE: &str = "INSERT INTO t VALUES (?, 1) ON CONFLICT (k) DO UPDATE SET v = v + 1";
-const READ: &str = "SELECT v FROM t WHERE k = ?";
-const TABLE: &str = "CREATE TABLE t (k INTEGER PRIMARY KEY, v INTEGER NOT NULL)";
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -44,16 +38,14 @@ fn events(times: u64) {
 }
 
 /// An event's statements, through the sandbox.
-fn statements(times: u64, run: impl Fn(&mut dyn wasmkeep_supervisors::ports::Database)) {
+fn statements(times: u64, run: impl Fn(&mut dyn Database)) {
     let folder = tempfile::tempdir().expect("a folder");
     let (_, databases) = databases(&folder.path().join("data"));
-    let mut database = databases.open(&address("a")).expect("a database");
-    let deadline = Instant::now() + Duration::from_secs(3600);
-    database.begin_event(deadline);
+    let mut database = open(&databases, "a");
     database.exec(TABLE, vec![]).expect("a table");
     database.exec(WRITE, vec![SqlValue::Integer(7)]).expect("a row");
     for _ in 0..times {
-        database.begin_event(deadline);
+        database.begin_event(far());
         run(&mut *database);
         database.end_event().expect("an end");
     }

@@ -23,7 +23,8 @@ pub(super) struct Armed {
 
 impl ActorProcess {
     pub(super) fn arm_checks(&self, myself: &ActorRef<ActorMessage>, state: &mut State) {
-        if state.scope.has_open_database() {
+        // Asked last: it takes a lock, and this is at the end of every event.
+        if !state.checks.rest && state.scope.has_open_database() {
             self.arm_rest_check(myself, state, REST_AFTER);
         }
         self.arm_idle_check(myself, state, self.0.idle_timeout);
