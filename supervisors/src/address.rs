@@ -102,6 +102,11 @@ identifier!(
     Class,
     "class"
 );
+identifier!(
+    /// One node of a cluster. It keeps its name over restarts.
+    NodeId,
+    "node"
+);
 
 impl Class {
     /// What stands in the place of a class in the address of the front. It is no class, so nothing

@@ -28,7 +28,11 @@ pub mod metrics;
 
 pub mod ports;
 
+pub mod twin;
+
 pub mod bucket;
+
+pub mod lease;
 
 pub mod tap;
 

@@ -242,6 +242,19 @@ pub const TAIL_RECORDS_MAX: usize = 4096;
 /// One read or write of a node's lease in the bucket.
 pub const BUCKET_LEASE_WAIT: Duration = Duration::from_millis(2500);
 
+/// How often a node renews its lease, and looks at those of the others.
+pub const LEASE_PERIOD: Duration = Duration::from_secs(3);
+
+/// A lease's validity, counted from before the renewal was sent.
+pub const LEASE_TTL: Duration = Duration::from_secs(10);
+
+/// Beyond `LEASE_TTL`, how long others watch an unchanged lease before they end it: what two clocks may
+/// differ by in that time.
+pub const LEASE_GRACE: Duration = Duration::from_secs(5);
+
+/// No event starts so shortly before the lease's horizon.
+pub const LEASE_LAST_START: Duration = Duration::from_secs(1);
+
 /// One operation of the bucket on a record, a listing, or one object of a restore.
 pub const BUCKET_RECORD_WAIT: Duration = Duration::from_secs(10);
 

@@ -28,4 +28,4 @@ pub use guest::{
     CallError, CallRequest, CallResponse, EventScope, FrontGuest, Guest, GuestCall, GuestFault,
     GuestFuture, GuestScope, Instance, ScopeFuture,
 };
-pub use world::{Clock, Deliver, Random};
+pub use world::{Clock, Deliver, Random, Steady};
