@@ -255,6 +255,18 @@ pub const LEASE_GRACE: Duration = Duration::from_secs(5);
 /// No event starts so shortly before the lease's horizon.
 pub const LEASE_LAST_START: Duration = Duration::from_secs(1);
 
+/// How long a node knows who has an actor without looking at its record again.
+pub const OWNER_LEARNED: Duration = Duration::from_secs(1);
+
+/// Actors of which a node knows that at once.
+pub const LEARNED_OWNERS_MAX: usize = 100_000;
+
+/// How long a request that changes nothing, or an upgrade, is held for an actor whose node is dead.
+pub const TAKEOVER_WAIT: Duration = Duration::from_secs(25);
+
+/// How often it is looked after meanwhile.
+pub const TAKEOVER_LOOK_AGAIN: Duration = Duration::from_millis(500);
+
 /// One operation of the bucket on a record, a listing, or one object of a restore.
 pub const BUCKET_RECORD_WAIT: Duration = Duration::from_secs(10);
 

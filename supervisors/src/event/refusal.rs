@@ -53,6 +53,10 @@ pub enum Reason {
     NotInstantiated,
     DatabaseUnusable,
     HostFault,
+    NoLease,
+    LeaseLost,
+    OwnerUnreachable,
+    HistoryUnusable,
 }
 
 /// What is said of one reason.
@@ -70,7 +74,7 @@ pub struct ReasonRow {
 }
 
 /// One row a reason, in the order of `Reason`.
-pub const REASONS: [ReasonRow; 22] = [
+pub const REASONS: [ReasonRow; 26] = [
     ReasonRow {
         reason: Reason::BadRequest,
         word: "bad-request",
@@ -281,6 +285,46 @@ pub const REASONS: [ReasonRow; 22] = [
         when: "a fault of the server",
         remedy: "report it, with the log",
     },
+    ReasonRow {
+        reason: Reason::NoLease,
+        word: "no-lease",
+        status: 503,
+        sentence: "this node may not run actors at present; retry",
+        event: "not-run",
+        when: "in a cluster: the node has no lease, because the bucket does not answer it or another \
+               node ended its lease, or the actor's record could not be read or written",
+        remedy: "retry; `/_wasmkeep/ready` and the log say what is wrong",
+    },
+    ReasonRow {
+        reason: Reason::LeaseLost,
+        word: "lease-lost",
+        status: 503,
+        sentence: "the node lost its lease while the event ran; what it did may be lost",
+        event: "ran",
+        when: "in a cluster: the event ended after its node's right to answer for the actor had",
+        remedy: "ask for the state before you repeat it: only durable writes that were acknowledged \
+                 are certain",
+    },
+    ReasonRow {
+        reason: Reason::OwnerUnreachable,
+        word: "owner-unreachable",
+        status: 503,
+        sentence: "the node that has this actor does not answer; retry",
+        event: "not-run",
+        when: "in a cluster: another node has the actor and could not be reached. With `unknown`: it \
+               was reached, and the connection broke before its answer",
+        remedy: "retry; a dead node's actors move within 21 s. After `unknown`, ask for the state first",
+    },
+    ReasonRow {
+        reason: Reason::HistoryUnusable,
+        word: "history-unusable",
+        status: 500,
+        sentence: "the actor's history in the bucket cannot be restored",
+        event: "not-run",
+        when: "in a cluster: an object of the actor's history is missing or damaged, or was written by a \
+               newer version than this node's",
+        remedy: "the log names the object. Nothing is guessed and nothing is overwritten",
+    },
 ];
 
 impl Reason {
@@ -325,6 +369,11 @@ impl Refusal {
     /// The event ran, at least in part.
     pub const fn ran(reason: Reason) -> Self {
         Self { reason, ran: Ran::Ran, detail: None }
+    }
+
+    /// Nobody knows whether it ran.
+    pub const fn unknown(reason: Reason) -> Self {
+        Self { reason, ran: Ran::Unknown, detail: None }
     }
 
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
@@ -393,6 +442,9 @@ mod tests {
                     | Reason::Stopping
                     | Reason::Unavailable
                     | Reason::Quarantined
+                    | Reason::NoLease
+                    | Reason::LeaseLost
+                    | Reason::OwnerUnreachable
             );
             assert_eq!(row.status == 503, may_help, "{}", row.word);
             let reply = Refusal::not_run(row.reason).to_reply();
