@@ -53,6 +53,7 @@ pub struct FaultyBucket {
 struct State {
     faults: VecDeque<(Operation, BucketFault)>,
     asked: Vec<(Operation, String)>,
+    meanwhile: Vec<(Operation, String, Bytes)>,
 }
 
 impl FaultyBucket {
@@ -63,6 +64,19 @@ impl FaultyBucket {
     /// The next operation of this kind that has no fault yet has this one.
     pub fn fails(&self, operation: Operation, fault: BucketFault) {
         self.state().faults.push_back((operation, fault));
+    }
+
+    /// Right before the next operation of this kind, somebody else writes this object.
+    pub fn meanwhile(&self, operation: Operation, key: &str, body: &[u8]) {
+        let body = Bytes::copy_from_slice(body);
+        self.state().meanwhile.push((operation, key.to_owned(), body));
+    }
+
+    /// The keys that operations of this kind were asked for, a listing's prefix.
+    pub fn asked_for(&self, operation: Operation) -> Vec<String> {
+        let state = self.state();
+        let asked = state.asked.iter().filter(|(asked, _)| *asked == operation);
+        asked.map(|(_, key)| key.clone()).collect()
     }
 
     /// How many operations of this kind were asked for.
@@ -77,6 +91,13 @@ impl FaultyBucket {
     fn next(&self, operation: Operation, key: &str) -> BucketFault {
         let mut state = self.state();
         state.asked.push((operation, key.to_owned()));
+        let (meanwhile, later) =
+            std::mem::take(&mut state.meanwhile).into_iter().partition(|(of, ..)| *of == operation);
+        state.meanwhile = later;
+        let meanwhile: Vec<(Operation, String, Bytes)> = meanwhile;
+        for (_, key, body) in meanwhile {
+            let _ = self.bucket.write(&key, body, &Cond::Any);
+        }
         let at = state.faults.iter().position(|(of, _)| *of == operation);
         let fault = at.and_then(|at| state.faults.remove(at));
         fault.map_or(BucketFault::None, |(_, fault)| fault)
