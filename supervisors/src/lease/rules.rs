@@ -138,3 +138,38 @@ pub fn overwritten(found: Result<LeaseRecord, LeaseRecordError>) -> Overwritten 
         Err(error) => Overwritten::Unreadable(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::twin::leave_out;
+
+    fn asked(sent: u64, answered: u64) -> Asked {
+        Asked { sent: at(sent), answered: at(answered) }
+    }
+
+    fn at(second: u64) -> NodeTime {
+        NodeTime(second * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_horizon_counts_from_the_sending_and_an_answer_at_the_old_one_is_too_late() {
+        assert_eq!(started(asked(100, 101)), Some(at(110)));
+        assert_eq!(started(asked(100, 110)), None);
+        assert_eq!(renewed(asked(103, 109), at(110)), Some(at(113)));
+        assert_eq!(renewed(asked(103, 110), at(110)), None);
+        let _broken = leave_out(Twin::HorizonFromAnswer);
+        assert_eq!(renewed(asked(103, 110), at(110)), Some(at(120)));
+    }
+
+    #[test]
+    fn what_is_not_looked_at_is_not_watched() {
+        let watched = Watched::new(1, asked(100, 101));
+        assert!(!watched.is_unchanged_for(Duration::from_secs(1)));
+        let watched = watched.seen(1, asked(105, 200));
+        assert!(watched.is_unchanged_for(Duration::from_secs(4)));
+        assert!(!watched.is_unchanged_for(Duration::from_secs(5)));
+        // Answered later, sent earlier.
+        assert_eq!(watched.clone().seen(1, asked(103, 300)), watched);
+    }
+}
