@@ -2,6 +2,7 @@
 //! memory that notice when a rule about them is broken, and a bucket in memory that fails as told.
 
 mod bucket_contract;
+mod captures;
 mod clock;
 mod databases;
 mod faulty_bucket;
@@ -10,6 +11,7 @@ mod memory_bucket;
 #[cfg(test)]
 mod page;
 mod random;
+mod steady_clock;
 mod tree;
 
 pub use bucket_contract::BucketContract;
@@ -21,4 +23,5 @@ pub use memory_bucket::MemoryBucket;
 #[cfg(test)]
 pub use page::check_page;
 pub use random::SeededRandom;
+pub use steady_clock::SteadyClock;
 pub use tree::TreeSetup;
