@@ -109,7 +109,7 @@ impl Process for ActorProcess {
                 self.arm_checks(&myself, state);
             }
             ActorMessage::RestCheck => self.check_rest(&myself, state),
-            ActorMessage::Shipped => self.ship_more(state),
+            ActorMessage::Shipped => self.ship_more(&myself, state),
             ActorMessage::Lapsed => {
                 if !state.scope.may_run() {
                     self.lose_hold(state);

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use ractor::{Actor as _, ActorRef};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::access::Access;
@@ -97,6 +98,7 @@ pub struct Tree {
     residents: Arc<Residents>,
     bell: Arc<Bell>,
     sockets: Arc<Sockets>,
+    replicas: Option<Arc<Replicas>>,
     idle_timeout: Duration,
     given_up: watch::Receiver<bool>,
 }
@@ -206,6 +208,7 @@ impl Tree {
             residents,
             bell,
             sockets,
+            replicas: ports.cluster.map(|cluster| cluster.replicas),
             idle_timeout,
             given_up,
         })
@@ -404,7 +407,18 @@ impl Tree {
         }
         // Last: what queued events sent still leaves.
         self.sockets.stop(SOCKET_STOP_WAIT).await;
+        self.release_parked().await;
         let _ = self.root.stop_and_wait(None, Some(grace)).await;
+    }
+
+    /// The holds of actors that left memory with sockets, which have none any more.
+    async fn release_parked(&self) {
+        let Some(replicas) = &self.replicas else { return };
+        let mut releases = JoinSet::new();
+        for held in replicas.unpark_all() {
+            releases.spawn(held.leave(None, None));
+        }
+        releases.join_all().await;
     }
 
     async fn empty_within(&self, grace: Duration) -> bool {

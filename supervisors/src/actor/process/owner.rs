@@ -34,8 +34,8 @@ impl ActorProcess {
         for attempt in 1.. {
             match replicas.hold(&state.shared.address).await {
                 Ok(Holding::Here(held)) => {
-                    self.follow_uploads(myself, &held, state);
                     let received = state.scope.receive(held).await;
+                    self.follow_uploads(myself, state);
                     return received.map_err(|error| NotHere::Refused(refused(state, &error)));
                 }
                 Ok(Holding::Elsewhere(node)) => return Err(NotHere::Elsewhere(node)),
@@ -48,32 +48,28 @@ impl ActorProcess {
 
     /// The hold has ended, or its end is near: nothing that rests on it is of use.
     pub(super) fn lose_hold(&self, state: &mut State) {
+        state.follows = None;
         state.instance = None;
         state.initialised = false;
         state.scope.lose_hold();
     }
 
     /// Ships what waited for the upload before it. The hold may turn out to be lost.
-    pub(super) fn ship_more(&self, state: &mut State) {
-        if !state.scope.ship_more() {
+    pub(super) fn ship_more(&self, myself: &ActorRef<ActorMessage>, state: &mut State) {
+        if state.scope.ship_more() {
+            self.follow_uploads(myself, state);
+        } else {
             self.lose_hold(state);
         }
     }
 
-    /// Has this process told when an upload has ended.
-    fn follow_uploads(
-        &self,
-        myself: &ActorRef<ActorMessage>,
-        held: &crate::replica::Held,
-        state: &mut State,
-    ) {
-        let (uploads, myself) = (held.uploads(), myself.clone());
+    /// Has this process told when an upload has ended and more waits.
+    fn follow_uploads(&self, myself: &ActorRef<ActorMessage>, state: &mut State) {
+        let Some(shipped) = state.scope.shipped() else { return };
+        let myself = myself.clone();
         let follows = async move {
-            while uploads.next().await {
-                if myself.send_message(ActorMessage::Shipped).is_err() {
-                    return;
-                }
-            }
+            shipped.await;
+            let _ = myself.send_message(ActorMessage::Shipped);
         };
         state.follows = Some(AbortOnDrop(tokio::spawn(follows)));
     }

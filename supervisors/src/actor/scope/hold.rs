@@ -1,10 +1,13 @@
 //! What a cluster adds: the hold without which an actor does nothing here, and the way of what it
 //! writes to the bucket. On a node of its own there is none of it.
 
+use std::future::Future;
+
 use super::{ActorScope, State};
 use crate::event::MayAnswer;
-use crate::ports::{Capturing, Database, SqlError, StorageFault};
-use crate::replica::{Held, HoldError, ShipError};
+use crate::ownership::AcquireError;
+use crate::ports::{Capturing, Database, OpenError, SqlError, StorageFault};
+use crate::replica::{Held, HoldError, Settled, ShipError};
 
 impl ActorScope {
     /// Whether an event may start here.
@@ -23,9 +26,12 @@ impl ActorScope {
     pub async fn receive(&self, mut held: Held) -> Result<(), HoldError> {
         let mut database = None;
         if self.databases.has_file(&self.address) {
-            let mut opened = self.databases.open(&self.address)?;
+            let mut opened = self.databases.open(&self.address).map_err(|error| match error {
+                OpenError::Failed(fault) => HoldError::Storage(fault),
+                OpenError::Damaged { cause, .. } => HoldError::Broken(cause),
+            })?;
             if let Some(capturing) = opened.capturing() {
-                held.opened(capturing).await?;
+                held.opened(capturing).await.map_err(lost)?;
             }
             database = Some(opened);
         }
@@ -49,7 +55,13 @@ impl ActorScope {
         !std::mem::take(&mut state.given_up)
     }
 
-    /// Closes the database, and gives the hold back once everything is in the bucket.
+    /// Ends when an upload has ended while commits wait for it; none without a hold.
+    pub fn shipped(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
+        self.lock().held.as_ref().map(Held::shipped)
+    }
+
+    /// Closes the database, and gives the hold back once everything is in the bucket. An actor with
+    /// WebSockets keeps its hold: it wakes here, without a word to the bucket.
     pub async fn leave(&self) -> Result<(), StorageFault> {
         let (held, database) = {
             let mut state = self.lock();
@@ -58,6 +70,9 @@ impl ActorScope {
             (state.held.take(), database)
         };
         match (held, database) {
+            (Some(held), database) if self.sockets.count_of(&self.address) > 0 => {
+                held.park(database).await;
+            }
             (Some(held), database) => held.leave(database, None).await,
             (None, Some(database)) => return database.close(),
             (None, None) => {}
@@ -103,46 +118,57 @@ impl ActorScope {
 
     /// Returns once everything this actor committed is in every later restore.
     pub(super) async fn settle(&self) -> Result<(), SqlError> {
-        let settled = async |held: &mut Held, database: &mut Option<Box<dyn Database>>| {
-            held.durable(capturing(database)).await
-        };
-        self.with_hold(settled).await.map_err(|()| {
-            SqlError::Internal("the write is not known to have reached the bucket".into())
-        })
+        loop {
+            let wait = {
+                let mut state = self.lock();
+                let State { held: Some(held), database, .. } = &mut *state else {
+                    return Err(no_hold());
+                };
+                match held.settle(capturing(database)) {
+                    Ok(Settled::Durable) => return Ok(()),
+                    Ok(Settled::Wait(wait)) => wait,
+                    Err(error) => {
+                        tracing::warn!(actor = %self.address, %error, "not known to be durable");
+                        state.given_up = true;
+                        return Err(SqlError::Internal(
+                            "it is not known to have reached the bucket".into(),
+                        ));
+                    }
+                }
+            };
+            wait.await;
+        }
     }
 
-    /// Makes the end of everything the actor had durable in the bucket.
+    /// Makes the end of everything the actor had durable in the bucket. Its files are gone here.
     pub(super) async fn ship_reset(&self) -> Result<(), SqlError> {
-        let reset = async |held: &mut Held, _: &mut Option<Box<dyn Database>>| {
-            held.reset(Vec::new()).await
-        };
-        self.with_hold(reset).await.map_err(|()| {
-            SqlError::Internal("the delete is not known to have reached the bucket".into())
-        })
+        self.begin_reset(&mut self.lock())?;
+        self.settle().await
     }
 
-    /// Lends hold and database out. When who waits for this leaves in between, both are dropped: the
-    /// hold is over then, and the next event gets another.
-    async fn with_hold(
-        &self,
-        work: impl AsyncFnOnce(
-            &mut Held,
-            &mut Option<Box<dyn Database>>,
-        ) -> Result<(), ShipError>,
-    ) -> Result<(), ()> {
-        let (held, mut database) = {
-            let mut state = self.lock();
-            (state.held.take(), state.database.take())
-        };
-        let Some(mut held) = held else { return Err(()) };
-        let done = work(&mut held, &mut database).await;
-        let mut state = self.lock();
-        (state.held, state.database) = (Some(held), database);
-        done.map_err(|error| {
-            tracing::warn!(actor = %self.address, %error, "not known to be durable");
+    fn begin_reset(&self, state: &mut State) -> Result<(), SqlError> {
+        if let Err(error) = self.open(state) {
+            tracing::error!(actor = %self.address, %error, "empty database did not open");
             state.given_up = true;
-        })
+            return Err(SqlError::Internal("the actor's database did not open".into()));
+        }
+        let State { held: Some(held), database, .. } = state else { return Err(no_hold()) };
+        if let Some(database) = capturing(database) {
+            held.begin_reset(database);
+        }
+        Ok(())
     }
+}
+
+fn lost(error: ShipError) -> HoldError {
+    match error {
+        ShipError::Storage(fault) => HoldError::Storage(fault),
+        ShipError::Lost(_) => HoldError::Acquire(AcquireError::LostRace),
+    }
+}
+
+fn no_hold() -> SqlError {
+    SqlError::Internal("this node does not have the actor any more".into())
 }
 
 fn capturing(database: &mut Option<Box<dyn Database>>) -> Option<&mut dyn Capturing> {

@@ -156,8 +156,7 @@ impl ActorScope {
         result
     }
 
-    /// The one routine behind every delete: nothing of the actor stays on this node. In a cluster the
-    /// bucket is told first.
+    /// The one routine behind every delete: nothing of the actor stays on this node.
     pub(super) fn delete_now(&self, state: &mut State, how: &str) -> Result<(), StorageFault> {
         state.forget_database();
         state.given_up = false;
@@ -211,20 +210,15 @@ impl ActorScope {
                     .into(),
             ));
         }
-        if self.replicas.is_some() {
-            self.ship_reset().await.inspect_err(|_| self.lock().delete = Delete::Failed)?;
-        }
-        let mut state = self.lock();
-        match self.delete_now(&mut state, "self_durable") {
-            Ok(()) => {
-                state.delete = Delete::Done;
-                Ok(())
-            }
+        let deleted = match self.delete_now(&mut self.lock(), "self_durable") {
             Err(fault) => {
                 tracing::error!(actor = %self.address, error = %fault, "delete failed");
-                state.delete = Delete::Failed;
                 Err(SqlError::Internal("the delete could not be made durable".into()))
             }
-        }
+            Ok(()) if self.replicas.is_some() => self.ship_reset().await,
+            Ok(()) => Ok(()),
+        };
+        self.lock().delete = if deleted.is_ok() { Delete::Done } else { Delete::Failed };
+        deleted
     }
 }
