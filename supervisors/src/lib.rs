@@ -48,6 +48,8 @@ pub mod alarm;
 
 pub mod socket;
 
+pub mod relay;
+
 pub mod actor;
 
 pub mod front;

@@ -10,6 +10,7 @@ mod guest;
 mod memory_bucket;
 #[cfg(test)]
 mod page;
+mod peers;
 mod random;
 mod steady_clock;
 mod tree;
@@ -22,6 +23,7 @@ pub use guest::{ScriptedGuest, Started, scripted_event};
 pub use memory_bucket::MemoryBucket;
 #[cfg(test)]
 pub use page::check_page;
+pub use peers::TreeOfPeers;
 pub use random::SeededRandom;
 pub use steady_clock::SteadyClock;
 pub use tree::TreeSetup;
