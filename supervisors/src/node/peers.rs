@@ -72,6 +72,11 @@ pub enum PeersError {
 }
 
 impl Peer {
+    /// Its lease holds, as far as is known.
+    pub fn is_live(&self) -> bool {
+        matches!(self.state, LeaseState::Live | LeaseState::Draining)
+    }
+
     fn of(seen: &Seen<ETag>) -> Option<Self> {
         let lease = seen.lease()?;
         Some(Self {

@@ -91,7 +91,8 @@ impl Elsewhere {
                 Err(Unrelayed::Returned { returned, cause }) => {
                     event = returned;
                     self.forget(&event.address);
-                    Refusal::not_run(Reason::OwnerUnreachable).with_detail(cause.to_string())
+                    tracing::debug!(?cause, "owner not reached");
+                    Refusal::not_run(Reason::OwnerUnreachable)
                 }
             };
             if look > 0 && (!is_held || Instant::now() >= until) {
@@ -128,8 +129,8 @@ impl Elsewhere {
             Err(Unrelayed::Refused(refusal)) => Err(NotOpened::Refused(refusal)),
             Err(Unrelayed::Returned { cause, .. }) => {
                 self.forget(address);
-                let refusal = Refusal::not_run(Reason::OwnerUnreachable);
-                Err(NotOpened::NotReached(refusal.with_detail(cause.to_string())))
+                tracing::debug!(?cause, "owner not reached");
+                Err(NotOpened::NotReached(Refusal::not_run(Reason::OwnerUnreachable)))
             }
         }
     }

@@ -55,7 +55,10 @@ impl FromPeers for PeersOfTree {
     }
 
     fn hello(&self, _: PeerKey, lease: Bytes) -> LinkFuture<'_, ()> {
-        Box::pin(async move { self.peers.hello(&lease).await })
+        if let Err(error) = self.peers.hello(&lease) {
+            tracing::warn!(%error, "hello not understood");
+        }
+        Box::pin(std::future::ready(()))
     }
 
     fn take(&self, _: NodeId, actors: Vec<Address>) -> LinkFuture<'_, ()> {

@@ -117,7 +117,7 @@ impl ActorScope {
     }
 
     /// Returns once everything this actor committed is in every later restore.
-    pub(super) async fn settle(&self) -> Result<(), SqlError> {
+    pub(super) async fn settle_commits(&self) -> Result<(), SqlError> {
         loop {
             let wait = {
                 let mut state = self.lock();
@@ -143,7 +143,7 @@ impl ActorScope {
     /// Makes the end of everything the actor had durable in the bucket. Its files are gone here.
     pub(super) async fn ship_reset(&self) -> Result<(), SqlError> {
         self.begin_reset(&mut self.lock())?;
-        self.settle().await
+        self.settle_commits().await
     }
 
     fn begin_reset(&self, state: &mut State) -> Result<(), SqlError> {

@@ -175,7 +175,7 @@ impl ActorScope {
         let changed =
             self.with_database(|database| database.exec_before_sync(sql, params))?;
         match self.replicas {
-            Some(_) => self.settle().await?,
+            Some(_) => self.settle_commits().await?,
             None => self.sync()?,
         }
         self.metrics.durable_write_seconds.observe(started.elapsed().as_secs_f64());
@@ -210,7 +210,8 @@ impl ActorScope {
                     .into(),
             ));
         }
-        let deleted = match self.delete_now(&mut self.lock(), "self_durable") {
+        let removed = self.delete_now(&mut self.lock(), "self_durable");
+        let deleted = match removed {
             Err(fault) => {
                 tracing::error!(actor = %self.address, error = %fault, "delete failed");
                 Err(SqlError::Internal("the delete could not be made durable".into()))
