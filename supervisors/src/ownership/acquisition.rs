@@ -113,7 +113,8 @@ impl Acquisition<'_> {
     /// its record was lost to it, so the listing has it. And above the listing, if that shows a
     /// generation as high as the record's.
     async fn write(&self, mut plan: Plan) -> Result<Hold, AcquireError> {
-        let early = if is_broken(Twin::ListsBeforeAcquire) { Some(self.list().await?) } else { None };
+        let early =
+            if is_broken(Twin::ListsBeforeAcquire) { Some(self.list().await?) } else { None };
         for _ in 0..OWNER_REWRITES_MAX {
             let etag = self.set(plan.generation, plan.deploy_seq, plan.expected.clone()).await?;
             let found = match &early {

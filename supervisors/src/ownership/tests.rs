@@ -70,7 +70,8 @@ impl World {
 
     /// A segment of somebody's, as far as a listing shows it.
     async fn segment(&self, generation: u64, seq: u64) {
-        let put = self.memory.put(&segment_key(generation, seq), vec![1].into(), Cond::Any, Wait::Upload);
+        let put =
+            self.memory.put(&segment_key(generation, seq), vec![1].into(), Cond::Any, Wait::Upload);
         put.await.expect("memory takes all");
     }
 

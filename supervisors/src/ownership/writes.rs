@@ -102,8 +102,7 @@ impl Owners {
 fn seen(object: Object) -> Result<Seen, AcquireError> {
     let record = OwnerRecord::decode(&object.body)?;
     let age = object.date.zip(object.modified);
-    let age = age.map(|(BucketTime(now), BucketTime(then))| {
-        Duration::from_millis(now.saturating_sub(then))
-    });
+    let age = age
+        .map(|(BucketTime(now), BucketTime(then))| Duration::from_millis(now.saturating_sub(then)));
     Ok(Seen { record, etag: object.etag, age })
 }

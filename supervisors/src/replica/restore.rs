@@ -8,8 +8,8 @@ use super::replicas::Replicas;
 use crate::address::Address;
 use crate::bucket::Again;
 use crate::history::{
-    Assembly, Base, BrokenChain, IncompleteImage, Object, ObjectError, ObjectKey, Offered, PagesError,
-    Position, Walk,
+    Assembly, Base, BrokenChain, IncompleteImage, Object, ObjectError, ObjectKey, Offered,
+    PagesError, Position, Walk,
 };
 use crate::limits::{
     BUCKET_PAGE_KEYS_MAX, BUCKET_RECORD_WAIT, PAGES_ON_THREAD_MAX, RESTORE_FETCHES,

@@ -9,7 +9,10 @@ async fn a_first_hold_is_above_whatever_is_in_the_history() {
         world.segment(5, 3).await;
         let hold = world.node("n1").hold().await;
         assert!(matches!(hold.begun, Begun::New(_)));
-        assert_eq!((hold.generation, world.record().generation), (generation(seen), generation(seen)));
+        assert_eq!(
+            (hold.generation, world.record().generation),
+            (generation(seen), generation(seen))
+        );
         assert_eq!(found(&hold).listing().head(), Some(at(5, 3)));
     }
 }
@@ -64,7 +67,8 @@ async fn of_two_that_write_the_same_record_one_has_it() {
         let first = world.node("n1");
         let second = world.node_with("n1", first.validity.clone(), first.session);
         let (first, second) = tokio::join!(first.acquire(), second.acquire());
-        let holds = [first, second].into_iter().filter(|hold| matches!(hold, Ok(Acquired::Here(_))));
+        let holds =
+            [first, second].into_iter().filter(|hold| matches!(hold, Ok(Acquired::Here(_))));
         assert_eq!(holds.count(), if twin.is_some() { 2 } else { 1 }, "{twin:?}");
     }
 }
