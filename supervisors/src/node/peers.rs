@@ -162,12 +162,8 @@ impl Peers {
                 let lease = lease.ok().filter(|lease| lease.node == *node).map(Arc::new);
                 Ok(self.saw(node, Some(object.etag), lease, asked))
             }
-            (Ok(None), Some(before)) => {
-                Ok(self.saw(node, etag, before.lease().cloned(), asked))
-            }
-            (Ok(None), None) | (Err(GetError::Missing), _) => {
-                Ok(self.saw(node, None, None, asked))
-            }
+            (Ok(None), Some(before)) => Ok(self.saw(node, etag, before.lease().cloned(), asked)),
+            (Ok(None), None) | (Err(GetError::Missing), _) => Ok(self.saw(node, None, None, asked)),
             (Err(GetError::Denied(denial)), _) => Err(PeersError::Denied(denial)),
             (Err(GetError::Unknown(doubt)), _) => Err(PeersError::Unknown(doubt)),
         }
