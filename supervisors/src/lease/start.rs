@@ -139,6 +139,8 @@ impl LeaseKeeper {
     }
 
     fn starting(&self, why: Why) {
-        self.show(Phase::Starting, None, Some(why));
+        if self.show(Phase::Starting, None, Some(why.clone())) {
+            tracing::warn!(node = %self.parts.node, cause = %why, "lease not begun");
+        }
     }
 }
