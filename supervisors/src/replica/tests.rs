@@ -120,7 +120,8 @@ impl World {
             grace: LEASE_GRACE,
             load: Load::default(),
         };
-        let put = self.memory.put(&lease_key(&node.name), lease.encode(), Cond::Any, Wait::Lease);
+        let key = lease_key(&node.name);
+        let put = self.memory.put(&key, lease.encode(), Cond::Any, Wait::Lease);
         put.await.expect("memory takes all");
     }
 
