@@ -46,7 +46,7 @@ impl Acquisition<'_> {
             Next::Acquire => Begun::Free,
             Next::TakeIfVoid { node, session } => {
                 // Asked after the record was read: an earlier answer may be about a session before.
-                if !self.owners.parts.peers.is_void(&node, session).await? {
+                if !self.owners.is_void(&node, session).await? {
                     return Ok(Acquired::Elsewhere(node));
                 }
                 tracing::info!(actor = %self.address, %node, %session, "actor taken from a node that ended");

@@ -66,6 +66,10 @@ async fn of_two_that_write_the_same_record_one_has_it() {
         let world = World::new();
         let first = world.node("n1");
         let second = world.node_with("n1", first.validity.clone(), first.session);
+        // Both see that there is no record before either writes one.
+        for _ in 0..2 {
+            world.bucket.fails(Operation::Get, BucketFault::AnsweredLate(Duration::from_secs(1)));
+        }
         let (first, second) = tokio::join!(first.acquire(), second.acquire());
         let holds =
             [first, second].into_iter().filter(|hold| matches!(hold, Ok(Acquired::Here(_))));
@@ -123,15 +127,12 @@ async fn nothing_is_sent_at_or_after_the_horizon() {
     for (sent, twin) in [(1, None), (2, Some(Twin::SendsPastHorizon))] {
         let world = World::new();
         let node = world.node("n1");
-        // The first attempt fails, and before the next one the lease has run out.
+        // The first attempt fails, and when that is known the lease has run out.
         world.bucket.fails(Operation::Put, BucketFault::Answered(503));
         world.bucket.fails(Operation::Get, BucketFault::None);
-        world.bucket.fails(Operation::Get, BucketFault::LostRequest);
-        let horizon = world.clock.now().plus(Duration::from_secs(1));
-        node.validity.extend(horizon, None);
+        world.bucket.fails(Operation::Get, BucketFault::AnsweredLate(Duration::from_secs(2)));
+        node.validity.extend(world.clock.now().plus(Duration::from_secs(1)), None);
         let _twin = twin.map(leave_out);
-        // Short of the deadline of all attempts, so that only the horizon speaks against another.
-        world.bucket.fails(Operation::Get, BucketFault::None);
         let acquired = node.acquire().await;
         assert!(acquired.is_err(), "{acquired:?}");
         assert_eq!(world.bucket.asked(Operation::Put), sent, "{twin:?}");
