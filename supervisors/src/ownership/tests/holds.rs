@@ -51,11 +51,17 @@ async fn the_history_is_listed_after_the_record_was_written() {
 
 #[tokio::test(start_paused = true)]
 async fn an_acquisition_that_landed_unseen_is_found() {
-    let world = World::new();
-    world.bucket.fails(Operation::Put, BucketFault::AnsweredAfterAll(500));
-    let hold = world.node("n1").hold().await;
-    assert!(hold.right().is_valid());
-    assert_eq!(world.bucket.asked(Operation::Put), 1);
+    for twin in [None, Some(Twin::RetriesBlindly)] {
+        let _twin = twin.map(leave_out);
+        let world = World::new();
+        world.bucket.fails(Operation::Put, BucketFault::AnsweredAfterAll(500));
+        let acquired = world.node("n1").acquire().await;
+        match twin {
+            None => assert!(matches!(acquired, Ok(Acquired::Here(_))), "{acquired:?}"),
+            Some(_) => assert_eq!(acquired.err(), Some(AcquireError::LostRace)),
+        }
+        assert_eq!(world.bucket.asked(Operation::Put), if twin.is_some() { 2 } else { 1 });
+    }
 }
 
 /// Two processes of one node and one session, as no lease allows: only the nonce tells them apart.

@@ -47,6 +47,10 @@ async fn a_segment_whose_answer_was_lost_is_found_to_have_landed() {
         actor.write_durably("a").await.expect("it landed");
         actor.write_durably("b").await.expect("it landed");
         assert_eq!(world.history(), [segment(1, 2), segment(1, 1)]);
+        let _twin = leave_out(Twin::RetriesBlindly);
+        world.next_segment(BucketFault::AnsweredAfterAll(500));
+        let durable = actor.write_durably("c").await;
+        assert_eq!(durable, Err(ShipError::Lost(Lost::Conflict)), "its own segment");
     }
 }
 
