@@ -134,7 +134,10 @@ impl Held {
 
     /// Captures what was committed and begins to ship it, unless an upload is under way: then it stays
     /// in the log, and is captured with what follows once `shipped` says so.
-    pub fn event_ended(&mut self, database: Option<&mut dyn Capturing>) -> Result<(), StorageFault> {
+    pub fn event_ended(
+        &mut self,
+        database: Option<&mut dyn Capturing>,
+    ) -> Result<(), StorageFault> {
         let Some(database) = database.filter(|_| !self.is_lost()) else { return Ok(()) };
         if self.shared.status().ships {
             self.shared.state().waits = true;

@@ -16,7 +16,7 @@ use crate::address::{Address, NodeId};
 use crate::history::{Base, HistoryPrefix, ObjectKey, Progress, Since};
 use crate::limits::STAND_INS_AT_ONCE;
 use crate::metrics::Metrics;
-use crate::ownership::{Acquired, AcquireError, Begun, FoundHistory, Hold, Owners};
+use crate::ownership::{AcquireError, Acquired, Begun, FoundHistory, Hold, Owners};
 use crate::ports::{Bucket, Clock, LocalFiles, Random, Steady};
 
 pub struct ReplicaParts {

@@ -1,7 +1,5 @@
 //! Captures what an actor committed, makes the next segment of it, and hands that on.
 
-use std::sync::Arc;
-
 use ractor::ActorRef;
 
 use super::held::{Held, Whole};
@@ -62,8 +60,8 @@ impl Held {
         database: &mut dyn Capturing,
     ) -> Result<Option<Captured>, StorageFault> {
         let Some(captured) = database.capture()? else { return Ok(None) };
-        let has_all =
-            captured.is_whole || whole_pages(captured.db_pages).eq(captured.changed.iter().copied());
+        let has_all = captured.is_whole
+            || whole_pages(captured.db_pages).eq(captured.changed.iter().copied());
         if has_all || self.head().is_some() {
             return Ok(Some(captured));
         }
