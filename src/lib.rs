@@ -1,9 +1,11 @@
 //! The shells of WasmKeep and its commands.
 //!
 //! Modules are listed lowest first, and each uses only those above it. The shells (`bucket`,
-//! `database`, `host`, `admin`, `edge`) know the crates `supervisors` and `wit`, and never one another.
+//! `database`, `host`, `admin`, `peer_link`, `edge`) know the crates `supervisors` and `wit`, and never one another.
 
 pub mod telemetry;
+
+pub mod identity;
 
 pub mod bucket;
 
@@ -12,6 +14,8 @@ pub mod database;
 pub mod host;
 
 pub mod admin;
+
+pub mod peer_link;
 
 pub mod edge;
 

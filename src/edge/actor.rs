@@ -54,7 +54,7 @@ async fn open_socket(request: &HttpRequest, target: Target, state: &EdgeState) -
 }
 
 /// Takes an event off the queue when its client is gone.
-struct Leaves(Ticket);
+pub struct Leaves(pub Ticket);
 
 impl Drop for Leaves {
     fn drop(&mut self) {

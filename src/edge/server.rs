@@ -20,15 +20,16 @@ use tokio::net::{TcpSocket, TcpStream};
 use wasmkeep_supervisors::address::Tenant;
 use wasmkeep_supervisors::event::{Reason, Refusal};
 use wasmkeep_supervisors::front::Front;
-use wasmkeep_supervisors::limits::KEEP_ALIVE_WAIT;
+use wasmkeep_supervisors::limits::{HEAD_BYTES_MAX, KEEP_ALIVE_WAIT};
 use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::tree::Tree;
 
+use super::connection::Handling;
 use super::console::ConsoleSpec;
 use super::{actor, body, connection, console, front, health, respond};
 
 /// After the actors have stopped: how long answers already made may take to leave.
-const LAST_ANSWERS_SECS: u64 = 2;
+pub(super) const LAST_ANSWERS_SECS: u64 = 2;
 const BACKLOG: u32 = 4096;
 
 #[derive(Debug, Error)]
@@ -73,13 +74,21 @@ impl Edge {
             Serves::Everything => "listen",
             Serves::Operators => "admin-listen",
         };
+        Self::on_a_thread("edge", move || serve(address, workers, state))?
+            .map_err(|cause| EdgeError::NotBound { address, cause, flag })
+    }
+
+    /// Runs a server where it is made: what a worker builds its app from cannot move.
+    pub(super) fn on_a_thread(
+        name: &str,
+        make: impl FnOnce() -> io::Result<(SocketAddr, Server)> + Send + 'static,
+    ) -> Result<io::Result<Self>, EdgeError> {
         let (started, bound) = std::sync::mpsc::channel();
-        // The server is made on its thread: what a worker builds its app from cannot move.
         let thread = std::thread::Builder::new()
-            .name("edge".into())
+            .name(name.into())
             .spawn(move || {
                 actix_web::rt::System::new().block_on(async move {
-                    match serve(address, workers, state) {
+                    match make() {
                         Ok((address, server)) => {
                             let _ = started.send(Ok((address, server.handle())));
                             server.await
@@ -92,11 +101,10 @@ impl Edge {
                 })
             })
             .map_err(EdgeError::NotStarted)?;
-        let (address, handle) = bound
+        let bound = bound
             .recv()
-            .map_err(|_| EdgeError::NotStarted(io::Error::other("its thread ended")))?
-            .map_err(|cause| EdgeError::NotBound { address, cause, flag })?;
-        Ok(Self { address, handle, thread })
+            .map_err(|_| EdgeError::NotStarted(io::Error::other("its thread ended")))?;
+        Ok(bound.map(|(address, handle)| Self { address, handle, thread }))
     }
 
     /// Stops listening, and waits for the answers still leaving.
@@ -129,7 +137,7 @@ fn serve(
     Ok((bound, server.run()))
 }
 
-fn listen(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+pub(super) fn listen(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
@@ -152,8 +160,15 @@ async fn worker(
         let (app, config) = (Rc::clone(&app), config.clone());
         let (state, stop) = (Data::clone(&state), stop.clone());
         async move {
+            let _ = stream.set_nodelay(true);
             let refused = |reason| state.metrics.refused(reason);
-            connection::serve(stream, &config, &*app, refused, stop.notified()).await;
+            let handling = Handling {
+                app: &*app,
+                config: &config,
+                head_bytes_max: HEAD_BYTES_MAX,
+                mark: &|_| {},
+            };
+            connection::serve(stream, handling, refused, stop.notified()).await;
             Ok(())
         }
     }))

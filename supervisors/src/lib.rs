@@ -42,6 +42,8 @@ pub mod alarm;
 
 pub mod socket;
 
+pub mod relay;
+
 pub mod actor;
 
 pub mod front;

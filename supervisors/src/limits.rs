@@ -296,3 +296,49 @@ pub const HIBERNATION_SNAPSHOT_DELTAS: u64 = 16;
 
 /// A database below this is small in that sense.
 pub const HIBERNATION_SNAPSHOT_BYTES_MAX: u64 = 4 * MIB as u64;
+
+/// How often an event is passed on from node to node; past that it is refused with 503. More than one
+/// is needed only while its actor moves.
+pub const RELAY_HOPS_MAX: u8 = 3;
+
+/// What one node writes about an event in the head of a request to another: the client's head, and who
+/// waits for the answer. A longer chain of callers is refused.
+pub const RELAY_HEAD_BYTES_MAX: usize = 120 * KIB;
+
+/// The head of an actor's answer, as it stands in the head of one node's answer to another.
+pub const RELAY_ANSWER_BYTES_MAX: usize = 256 * KIB;
+
+/// How long a connection to another node may take to come about, its TLS included.
+pub const PEER_CONNECT_WAIT: Duration = Duration::from_secs(3);
+
+/// How long a node that connects may take to prove who it is.
+pub const PEER_HANDSHAKE_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a node waits for the head of another's answer, the time in its actor's queue included.
+/// One that is dead is noticed sooner: see `PEER_SILENCE`.
+pub const PEER_HEAD_WAIT: Duration = Duration::from_secs(600);
+
+/// A connection to another node whose machine acknowledges nothing for this long is lost.
+pub const PEER_SILENCE: Duration = Duration::from_secs(10);
+
+/// How long a node's word about itself to another may take (`hello`, `take`).
+pub const PEER_WORD_WAIT: Duration = Duration::from_secs(3);
+
+/// What a node says about itself to another: its lease, or names of actors.
+pub const PEER_WORD_BYTES_MAX: usize = 256 * KIB;
+
+/// Requests that one node has with another at once; one more is refused with 503.
+pub const PEER_REQUESTS_MAX: usize = 4096;
+
+/// Connections to one other node that are kept for further requests.
+pub const PEER_CONNECTIONS_KEPT: usize = 64;
+
+/// How long such a connection is kept unused. Below `KEEP_ALIVE_WAIT`, after which the other node
+/// closes it: a request that meets its end would be lost.
+pub const PEER_CONNECTION_IDLE: Duration = Duration::from_secs(30);
+
+/// Connections of nodes that are not known as live: they may say hello, and are closed.
+pub const PEER_STRANGERS_MAX: usize = 16;
+
+/// How often a connection that the cluster port refuses is logged; all are counted.
+pub const PEER_REFUSAL_LOG_EVERY: Duration = Duration::from_secs(60);

@@ -14,10 +14,11 @@ use actix_http::{HttpMessage, Payload, Request, StatusCode};
 use bytes::Buf;
 use tokio::time::Instant;
 use wasmkeep_supervisors::event::{Reason, Refusal};
-use wasmkeep_supervisors::limits::{HEAD_BYTES_MAX, HEAD_WAIT};
+use wasmkeep_supervisors::limits::HEAD_WAIT;
 
 use super::rest::Rest;
 use super::{Connection, HEAD_ROOM};
+use crate::edge::stream::Stream;
 
 /// Why there is no further request on a connection.
 pub enum NoRequest {
@@ -26,7 +27,7 @@ pub enum NoRequest {
     Refused(StatusCode, Refusal),
 }
 
-impl Connection {
+impl<S: Stream> Connection<S> {
     /// Reads the next request's head.
     pub(super) async fn next_request(
         &mut self,
@@ -42,7 +43,7 @@ impl Connection {
             }
             // A head ends with a line: without a new one there is nothing new to parse.
             let incoming = &self.wire.incoming;
-            if is_too_large(incoming) {
+            if is_too_large(incoming, self.head_bytes_max) {
                 return Err(unparsed(&ParseError::TooLarge));
             }
             if incoming[scanned..].contains(&b'\n') {
@@ -106,12 +107,12 @@ impl Connection {
 
 /// Whether no head ends within what one may have. The codec takes more, and panics at a header's
 /// name of 64 KiB.
-fn is_too_large(incoming: &[u8]) -> bool {
+fn is_too_large(incoming: &[u8], bytes_max: usize) -> bool {
     let ends = |head: &[u8]| {
         let line_ends = head.windows(3).filter(|bytes| bytes[0] == b'\n');
         line_ends.map(|bytes| &bytes[1..]).any(|next| next[0] == b'\n' || next == b"\r\n")
     };
-    incoming.len() > HEAD_BYTES_MAX && !ends(&incoming[..HEAD_BYTES_MAX])
+    incoming.len() > bytes_max && !ends(&incoming[..bytes_max])
 }
 
 /// Empty where a client knows of none.

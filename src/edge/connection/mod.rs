@@ -23,7 +23,6 @@ use actix_http::{Request, Response, ServiceConfig};
 use actix_service::Service;
 use actix_web::dev::ServiceResponse;
 use bytes::BytesMut;
-use tokio::net::TcpStream;
 use wasmkeep_supervisors::event::Reason;
 use wasmkeep_supervisors::limits::{HEAD_WAIT, KEEP_ALIVE_WAIT};
 
@@ -31,31 +30,43 @@ use self::head::NoRequest;
 use self::rest::Rest;
 use self::wire::Wire;
 use super::respond;
+use super::stream::Stream;
 
 /// Room for the next read: for a head, and for a piece of a body.
 const HEAD_ROOM: usize = 4 * 1024;
 const BODY_ROOM: usize = 64 * 1024;
 
+/// What handles the requests of a connection.
+pub struct Handling<'a, A> {
+    pub app: &'a A,
+    pub config: &'a ServiceConfig,
+    pub head_bytes_max: usize,
+    /// Notes on a request whose connection it is of.
+    pub mark: &'a dyn Fn(&mut Request),
+}
+
 /// Serves one connection to its end. `stop` is ready once no further request shall be read.
-pub async fn serve<A>(
-    stream: TcpStream,
-    config: &ServiceConfig,
-    app: &A,
+pub async fn serve<S, A>(
+    stream: S,
+    handling: Handling<'_, A>,
     refused: impl Fn(Reason),
     stop: impl Future<Output = ()>,
 ) where
+    S: Stream,
     A: Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error>,
 {
-    let _ = stream.set_nodelay(true);
-    let peer = stream.peer_addr().ok();
+    let Handling { app, config, head_bytes_max, mark } = handling;
+    let peer = stream.peer();
     let mut stop = pin!(stop);
     let wire = Wire::new(stream, HEAD_WAIT);
-    let mut connection = Connection { wire, codec: Codec::new(config.clone()), rest: Rest::lost() };
+    let codec = Codec::new(config.clone());
+    let mut connection = Connection { wire, codec, rest: Rest::lost(), head_bytes_max };
     let mut patience = HEAD_WAIT;
     let end = loop {
         match connection.next_request(patience, stop.as_mut()).await {
             Ok(mut request) => {
                 request.head_mut().peer_addr = peer;
+                mark(&mut request);
                 if let Err(end) = connection.answer(request, app).await {
                     break end;
                 }
@@ -89,7 +100,7 @@ pub async fn serve<A>(
 }
 
 /// Why a connection ends.
-enum End {
+enum End<S> {
     /// Its client is gone, or was silent for too long.
     Left,
     /// After an answer that was sent whole.
@@ -97,28 +108,33 @@ enum End {
     /// Within an answer.
     Cut { reset: bool },
     /// Another protocol goes on with it.
-    TakenOver(Takeover),
+    TakenOver(Takeover<S>),
 }
 
 /// Stands among the extensions of an answer that agrees to another protocol: takes the connection
 /// over once the answer has left, with what has been read beyond the request.
-pub struct Takeover(Box<dyn FnOnce(TcpStream, BytesMut)>);
+pub struct Takeover<S>(Box<dyn FnOnce(S, BytesMut)>);
 
-impl Takeover {
-    pub fn new(takeover: impl FnOnce(TcpStream, BytesMut) + 'static) -> Self {
+impl<S: Stream> Takeover<S> {
+    pub fn new(takeover: impl FnOnce(S, BytesMut) + 'static) -> Self {
         Self(Box::new(takeover))
     }
 }
 
-struct Connection {
-    wire: Wire,
+/// Stands among the extensions of an answer whose request's body is still wanted, though its client
+/// was not told to send it: it is, before the answer.
+pub struct WantsBody;
+
+struct Connection<S> {
+    wire: Wire<S>,
     codec: Codec,
     rest: Rest,
+    head_bytes_max: usize,
 }
 
-impl Connection {
+impl<S: Stream> Connection<S> {
     /// Has a request handled and sends the answer.
-    async fn answer<A>(&mut self, request: Request, app: &A) -> Result<(), End>
+    async fn answer<A>(&mut self, request: Request, app: &A) -> Result<(), End<S>>
     where
         A: Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error>,
     {
@@ -143,7 +159,10 @@ impl Connection {
             Ok(response) => Response::from(response),
             Err(error) => Response::from(error),
         };
-        let takeover = response.extensions_mut().remove::<Takeover>();
+        if response.extensions_mut().remove::<WantsBody>().is_some() {
+            self.tell_to_send();
+        }
+        let takeover = response.extensions_mut().remove::<Takeover<S>>();
         if takeover.is_some() {
             self.rest.leave();
         }

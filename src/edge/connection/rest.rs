@@ -12,6 +12,7 @@ use wasmkeep_supervisors::limits::{BODY_BYTES_MAX, BODY_DRAIN_WAIT};
 
 use super::upload::{self, Demand, Pieces, Upload};
 use super::{BODY_ROOM, Connection, End, HEAD_ROOM};
+use crate::edge::stream::Stream;
 
 /// Read of what nobody asked for yet, only to notice that the client leaves.
 const READ_AHEAD_BYTES_MAX: usize = 64 * 1024;
@@ -87,7 +88,7 @@ impl Rest {
     }
 }
 
-impl Connection {
+impl<S: Stream> Connection<S> {
     /// Feeds the handler what it asks for, and drops what it does not want. Ready when the client
     /// is gone.
     pub(super) fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -98,11 +99,7 @@ impl Connection {
             };
             let wanted = match demand {
                 Poll::Ready(Demand::Piece) => {
-                    if std::mem::take(&mut self.rest.awaits_continue)
-                        && self.wire.incoming.is_empty()
-                    {
-                        self.wire.outgoing.extend_from_slice(CONTINUE);
-                    }
+                    self.tell_to_send();
                     true
                 }
                 Poll::Ready(Demand::Nothing) => !self.rest.awaits_continue,
@@ -125,6 +122,13 @@ impl Connection {
                 }
                 Poll::Pending => return Poll::Pending,
             }
+        }
+    }
+
+    /// Tells a client that waits for it to send the body.
+    pub(super) fn tell_to_send(&mut self) {
+        if std::mem::take(&mut self.rest.awaits_continue) && self.wire.incoming.is_empty() {
+            self.wire.outgoing.extend_from_slice(CONTINUE);
         }
     }
 
@@ -156,7 +160,7 @@ impl Connection {
 
     /// After an answer: reads what is left of the request's body, up to the limit, so that the
     /// client can finish sending and the next request can be found.
-    pub(super) async fn read_out(&mut self) -> Result<(), End> {
+    pub(super) async fn read_out(&mut self) -> Result<(), End<S>> {
         if self.rest.upgrades {
             return Err(End::Closed);
         }

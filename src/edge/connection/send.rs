@@ -16,15 +16,16 @@ use wasmkeep_supervisors::limits::ANSWER_STALL_WAIT;
 
 use super::rest::RestState;
 use super::{Connection, End};
+use crate::edge::stream::Stream;
 
 /// Encoded of an answer before it is written.
 const WRITE_AHEAD_BYTES_MAX: usize = 64 * 1024;
 
 type FirstPiece = Option<Result<Bytes, <BoxBody as MessageBody>::Error>>;
 
-impl Connection {
+impl<S: Stream> Connection<S> {
     /// Sends an answer whole.
-    pub(super) async fn send(&mut self, response: Response<BoxBody>) -> Result<(), End> {
+    pub(super) async fn send(&mut self, response: Response<BoxBody>) -> Result<(), End<S>> {
         let (mut head, mut body) = response.into_parts();
         let size = body.size();
         let mut first = self.settle_continue(&mut body).await?;
@@ -121,7 +122,7 @@ impl Connection {
     /// A client that waits to be told to send its body learns it before the answer's head goes out
     /// or never: so the head waits until the body is asked for or the answer has a first piece,
     /// which this returns.
-    async fn settle_continue(&mut self, body: &mut BoxBody) -> Result<Option<FirstPiece>, End> {
+    async fn settle_continue(&mut self, body: &mut BoxBody) -> Result<Option<FirstPiece>, End<S>> {
         if !self.rest.awaits_continue {
             return Ok(None);
         }

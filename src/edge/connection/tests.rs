@@ -10,6 +10,7 @@ use actix_web::dev::AppConfig;
 use actix_web::web::{self, Payload};
 use actix_web::{App, HttpRequest, HttpResponse};
 use tokio::net::TcpListener;
+use wasmkeep_supervisors::limits::HEAD_BYTES_MAX;
 
 use super::*;
 
@@ -43,7 +44,9 @@ fn served<T: Send + 'static>(talk: impl FnOnce(TcpStream) -> T + Send + 'static)
         let app = app.new_service(AppConfig::default()).await.expect("an application");
         let config = ServiceConfigBuilder::new().keep_alive(KeepAlive::Os).build();
         let (stream, _) = listener.accept().await.expect("a connection");
-        serve(stream, &config, &app, |_| {}, std::future::pending()).await;
+        let (app, config) = (&app, &config);
+        let handling = Handling { app, config, head_bytes_max: HEAD_BYTES_MAX, mark: &|_| {} };
+        serve(stream, handling, |_| {}, std::future::pending()).await;
         client.join().expect("the client")
     })
 }

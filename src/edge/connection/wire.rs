@@ -8,9 +8,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, Sleep, sleep, timeout};
+
+use crate::edge::stream::Stream;
 
 /// A buffer that grew larger is given back once it is empty.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
@@ -18,15 +19,15 @@ const KEPT_BYTES_MAX: usize = 64 * 1024;
 /// bytes is reset, which may cost its client the answer.
 const LINGER_WAIT: Duration = Duration::from_secs(1);
 
-pub struct Wire {
-    stream: TcpStream,
+pub struct Wire<S> {
+    stream: S,
     pub incoming: BytesMut,
     pub outgoing: BytesMut,
     timer: Pin<Box<Sleep>>,
 }
 
-impl Wire {
-    pub fn new(stream: TcpStream, first_deadline: Duration) -> Self {
+impl<S: Stream> Wire<S> {
+    pub fn new(stream: S, first_deadline: Duration) -> Self {
         Self {
             stream,
             incoming: BytesMut::new(),
@@ -36,7 +37,7 @@ impl Wire {
     }
 
     /// What has been read and not used goes with the stream.
-    pub fn into_parts(self) -> (TcpStream, BytesMut) {
+    pub fn into_parts(self) -> (S, BytesMut) {
         (self.stream, self.incoming)
     }
 
@@ -52,7 +53,7 @@ impl Wire {
             let written = ready!(stream.poll_write(context, &self.outgoing))?;
             self.outgoing.advance(written);
         }
-        Poll::Ready(Ok(()))
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     /// Ready once `deadline` is over. The timer is only ever moved when it fires or comes too
@@ -96,6 +97,6 @@ impl Wire {
     /// Makes the end of the connection an error for its client, where a plain end would be taken
     /// for the end of the answer.
     pub fn reset(&self) {
-        let _ = self.stream.set_zero_linger();
+        self.stream.reset();
     }
 }

@@ -138,7 +138,7 @@ fn broken(code: u16, why: &str) -> Closing {
 }
 
 /// Whether a frame is a control frame, and how long its payload will be, once its head says so.
-fn declared(incoming: &[u8]) -> Option<(bool, u64)> {
+pub fn declared(incoming: &[u8]) -> Option<(bool, u64)> {
     let (first, second) = (incoming.first()?, incoming.get(1)?);
     let length = match second & 0x7f {
         126 => u64::from(u16::from_be_bytes(incoming.get(2..4)?.try_into().ok()?)),
@@ -153,6 +153,11 @@ const BINARY: u8 = 0x2;
 const CLOSE: u8 = 0x8;
 const PING: u8 = 0x9;
 const PONG: u8 = 0xa;
+
+/// Whether a frame that begins with this byte is a close.
+pub fn is_close(first: u8) -> bool {
+    first & 0x0f == CLOSE
+}
 
 /// The head of a message's one frame. The message itself follows it, shared with other sockets.
 pub fn message_head(message: &Message) -> BytesMut {

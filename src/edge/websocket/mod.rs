@@ -5,6 +5,7 @@
 //! ([ADR 0011](../../../docs/adr/0011-websockets.md)).
 
 mod frames;
+mod splice;
 mod talk;
 
 use actix_http::ws::{HandshakeError, handshake};
@@ -17,11 +18,13 @@ use wasmkeep_supervisors::address::Address;
 use wasmkeep_supervisors::event::{Caller, Closing, OpenRequest, Reason, Refusal, Request};
 use wasmkeep_supervisors::front::Front;
 use wasmkeep_supervisors::front::handoff::Offer;
+use wasmkeep_supervisors::ports::PeerSocket;
 use wasmkeep_supervisors::socket::{Line, Opened, rules};
 
 use super::connection::Takeover;
 use super::respond;
 use super::server::EdgeState;
+use super::stream::Stream;
 
 /// Whether a request asks for a WebSocket. One that names it and does not ask for it is an
 /// ordinary request, as HTTP has it.
@@ -45,10 +48,11 @@ pub async fn at_actor(
         Err(error) => return no_handshake(error, state),
     };
     match state.tree.open_socket(address, asked, Caller::Outside).await {
-        Ok(Opened::Accepted(line)) => talking(response, line),
+        Ok(Opened::Accepted(line)) => opened::<TcpStream>(response, Accepted::Here(line)),
+        Ok(Opened::Relayed(owner)) => opened::<TcpStream>(response, Accepted::There(owner)),
         Ok(Opened::Refused(refusal)) => {
             let closing = Closing::new(rules::REFUSED, rules::shortened(refusal.sentence()));
-            taken_over(response, |stream, _| {
+            taken_over(response, |stream: TcpStream, _| {
                 actix_web::rt::spawn(talk::refuse(stream, closing));
             })
         }
@@ -77,26 +81,37 @@ pub async fn at_front(
     let front = front.address();
     let (address, asked) = handoff.of_client(front, client_headers);
     match state.tree.open_socket(&address, asked, Caller::Front(front.clone())).await {
-        Ok(Opened::Accepted(line)) => talking(response, line),
+        Ok(Opened::Accepted(line)) => opened::<TcpStream>(response, Accepted::Here(line)),
+        Ok(Opened::Relayed(owner)) => opened::<TcpStream>(response, Accepted::There(owner)),
         Ok(Opened::Refused(refusal)) | Err(refusal) => respond::refusal(&refusal),
     }
 }
 
+/// Who has the actor of a socket that was accepted.
+pub enum Accepted {
+    Here(Line),
+    There(PeerSocket),
+}
+
 /// The 101 for a handshake that is one.
-fn agreed(request: &HttpRequest) -> Result<HttpResponse, HandshakeError> {
+pub fn agreed(request: &HttpRequest) -> Result<HttpResponse, HandshakeError> {
     let mut response = handshake(request.head())?;
     Ok(HttpResponse::from(response.finish().map_into_boxed_body()))
 }
 
-fn talking(response: HttpResponse, line: Line) -> HttpResponse {
-    taken_over(response, |stream, incoming| {
-        actix_web::rt::spawn(talk::talk(stream, incoming, line));
+/// The 101, and whoever talks after it.
+pub fn opened<S: Stream>(response: HttpResponse, opened: Accepted) -> HttpResponse {
+    taken_over(response, |stream: S, incoming| {
+        match opened {
+            Accepted::Here(line) => actix_web::rt::spawn(talk::talk(stream, incoming, line)),
+            Accepted::There(owner) => actix_web::rt::spawn(splice::splice(stream, incoming, owner)),
+        };
     })
 }
 
-fn taken_over(
+fn taken_over<S: Stream>(
     mut response: HttpResponse,
-    takeover: impl FnOnce(TcpStream, BytesMut) + 'static,
+    takeover: impl FnOnce(S, BytesMut) + 'static,
 ) -> HttpResponse {
     response.extensions_mut().insert(Takeover::new(takeover));
     response

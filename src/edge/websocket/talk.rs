@@ -5,26 +5,27 @@
 
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use wasmkeep_supervisors::event::{Closing, Message};
 use wasmkeep_supervisors::socket::{Line, Outgoing, rules};
 
 use super::frames::{self, Reader, Received};
+use crate::edge::stream::Stream;
 
 /// Room for a read: when nothing has come of a frame yet, and when something has.
 const FIRST_ROOM: usize = 4 * 1024;
 const ROOM: usize = 64 * 1024;
 /// How long a connection goes on reading after its end, so that its client gets the last frame.
-const LINGER_WAIT: Duration = Duration::from_secs(1);
+pub const LINGER_WAIT: Duration = Duration::from_secs(1);
 
 /// Talks until one side ends it, and says how that was.
-pub async fn talk(stream: TcpStream, incoming: BytesMut, line: Line) {
+pub async fn talk<S: Stream>(stream: S, incoming: BytesMut, line: Line) {
     line.set_deaf(false);
     let mut talk = Talk {
         stream,
@@ -48,32 +49,32 @@ pub async fn talk(stream: TcpStream, incoming: BytesMut, line: Line) {
 }
 
 /// Tells a client that its actor does not take it.
-pub async fn refuse(mut stream: TcpStream, closing: Closing) {
-    if timeout(LINGER_WAIT, stream.write_all(&frames::close(&closing))).await.is_ok() {
+pub async fn refuse<S: Stream>(mut stream: S, closing: Closing) {
+    let close = frames::close(&closing);
+    let sends = async {
+        stream.write_all(&close).await?;
+        stream.flush().await
+    };
+    if timeout(LINGER_WAIT, sends).await.is_ok() {
         linger(stream).await;
     }
 }
 
 /// Closes, once the client has had time to read what was written.
-async fn linger(mut stream: TcpStream) {
-    if stream.shutdown().await.is_err() {
-        return;
-    }
+pub async fn linger<S: Stream>(mut stream: S) {
     let read_out = async {
+        stream.shutdown().await?;
         let mut dropped = BytesMut::with_capacity(FIRST_ROOM);
-        while stream.readable().await.is_ok() {
-            match stream.try_read_buf(&mut dropped) {
-                Ok(0) => return,
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return,
-                Ok(_) | Err(_) => dropped.clear(),
-            }
+        while stream.read_buf(&mut dropped).await? > 0 {
+            dropped.clear();
         }
+        io::Result::Ok(())
     };
     let _ = timeout(LINGER_WAIT, read_out).await;
 }
 
-struct Talk {
-    stream: TcpStream,
+struct Talk<S> {
+    stream: S,
     incoming: BytesMut,
     reader: Reader,
     writing: Writing,
@@ -92,7 +93,7 @@ struct Talk {
 /// A message on its way to the actor.
 type Bringing<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-impl Talk {
+impl<S: Stream> Talk<S> {
     /// Runs to the end of the connection and of the last message's event; true when the client
     /// should be given time to read the end.
     async fn run(&mut self, line: &Line) -> bool {
@@ -128,18 +129,15 @@ impl Talk {
             tokio::select! {
                 () = poll_fn(|context| line.poll_cut(context)) => break false,
                 () = bring(&mut bringing), if bringing.is_some() => bringing = None,
-                ready = self.stream.writable(), if writes => {
-                    if ready.and_then(|()| self.writing.write(&self.stream)).is_err() {
+                moved = poll_fn(|context| self.poll_bytes(context, line, reads, writes)),
+                    if reads || writes =>
+                {
+                    if moved.is_err() {
                         self.gone = true;
                     }
                 }
                 outgoing = poll_fn(|context| line.poll_outgoing(context)), if asks => {
                     self.put(outgoing);
-                }
-                ready = self.stream.readable(), if reads => {
-                    if ready.and_then(|()| self.read(line)).is_err() {
-                        self.gone = true;
-                    }
                 }
             }
         };
@@ -188,16 +186,37 @@ impl Talk {
         }
     }
 
-    fn read(&mut self, line: &Line) -> io::Result<()> {
-        self.incoming.reserve(if self.incoming.is_empty() { FIRST_ROOM } else { ROOM });
-        match self.stream.try_read_buf(&mut self.incoming) {
-            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) => {
+    /// Ready once something was read or written.
+    fn poll_bytes(
+        &mut self,
+        context: &mut Context<'_>,
+        line: &Line,
+        reads: bool,
+        writes: bool,
+    ) -> Poll<io::Result<()>> {
+        if writes && let Poll::Ready(written) = self.writing.poll_write(context, &mut self.stream) {
+            return Poll::Ready(written);
+        }
+        if reads { self.poll_read(context, line) } else { Poll::Pending }
+    }
+
+    fn poll_read(&mut self, context: &mut Context<'_>, line: &Line) -> Poll<io::Result<()>> {
+        ready!(self.stream.poll_readable(context))?;
+        let was_empty = self.incoming.is_empty();
+        self.incoming.reserve(if was_empty { FIRST_ROOM } else { ROOM });
+        match pin!(self.stream.read_buf(&mut self.incoming)).poll(context) {
+            Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+            Poll::Ready(Ok(_)) => {
                 line.heard();
-                Ok(())
+                Poll::Ready(Ok(()))
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            Err(error) => Err(error),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                if was_empty {
+                    self.incoming = BytesMut::new();
+                }
+                Poll::Pending
+            }
         }
     }
 
@@ -227,27 +246,37 @@ async fn bring(bringing: &mut Option<Bringing<'_>>) {
 struct Writing {
     frame: BytesMut,
     payload: Bytes,
+    /// All of it is written, and some may not have left: TLS holds it back.
+    unflushed: bool,
 }
 
 impl Writing {
     fn is_empty(&self) -> bool {
-        self.frame.is_empty() && self.payload.is_empty()
+        self.frame.is_empty() && self.payload.is_empty() && !self.unflushed
     }
 
-    fn write(&mut self, stream: &TcpStream) -> io::Result<()> {
-        let slices = [IoSlice::new(&self.frame), IoSlice::new(&self.payload)];
-        match stream.try_write_vectored(&slices) {
-            Ok(written) => {
-                let of_frame = written.min(self.frame.len());
-                self.frame.advance(of_frame);
-                self.payload.advance(written - of_frame);
-                if self.is_empty() {
-                    *self = Self::default();
-                }
-                Ok(())
+    /// Ready once some of it has left.
+    fn poll_write<S: Stream>(
+        &mut self,
+        context: &mut Context<'_>,
+        stream: &mut S,
+    ) -> Poll<io::Result<()>> {
+        if !self.unflushed {
+            let slices = [IoSlice::new(&self.frame), IoSlice::new(&self.payload)];
+            let written = ready!(Pin::new(&mut *stream).poll_write_vectored(context, &slices))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            Err(error) => Err(error),
+            let of_frame = written.min(self.frame.len());
+            self.frame.advance(of_frame);
+            self.payload.advance(written - of_frame);
+            if !self.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            self.unflushed = true;
         }
+        ready!(Pin::new(stream).poll_flush(context))?;
+        *self = Self::default();
+        Poll::Ready(Ok(()))
     }
 }

@@ -125,6 +125,16 @@ impl CallChain {
         }
     }
 
+    /// A chain that was taken apart on its way from another node; none without an actor.
+    pub fn of(actors: Vec<Address>) -> Option<Self> {
+        (!actors.is_empty()).then(|| Self(actors.into()))
+    }
+
+    /// Its actors, the first caller first.
+    pub fn actors(&self) -> &[Address] {
+        &self.0
+    }
+
     /// Who calls.
     pub fn caller(&self) -> &Address {
         self.0.last().expect("a chain is made with its first actor")

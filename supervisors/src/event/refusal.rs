@@ -44,6 +44,9 @@ pub enum Reason {
     Stopping,
     Unavailable,
     Quarantined,
+    OwnerUnreachable,
+    TooManyHops,
+    OwnerLost,
     InitFailed,
     HandlerFailed,
     NoResponse,
@@ -70,7 +73,7 @@ pub struct ReasonRow {
 }
 
 /// One row a reason, in the order of `Reason`.
-pub const REASONS: [ReasonRow; 22] = [
+pub const REASONS: [ReasonRow; 25] = [
     ReasonRow {
         reason: Reason::BadRequest,
         word: "bad-request",
@@ -197,6 +200,34 @@ pub const REASONS: [ReasonRow; 22] = [
         remedy: "look at the log; it is let in again by itself",
     },
     ReasonRow {
+        reason: Reason::OwnerUnreachable,
+        word: "owner-unreachable",
+        status: 503,
+        sentence: "the node that has this actor cannot be reached; retry",
+        event: "not-run",
+        when: "the actor is on another node, and no connection to that node came about",
+        remedy: "retry; a node that is dead is replaced within about 20 s",
+    },
+    ReasonRow {
+        reason: Reason::TooManyHops,
+        word: "too-many-hops",
+        status: 503,
+        sentence: "this actor is on its way from node to node; retry",
+        event: "not-run",
+        when: "the request was passed on three times, and each node named another one",
+        remedy: "retry",
+    },
+    ReasonRow {
+        reason: Reason::OwnerLost,
+        word: "owner-lost",
+        status: 502,
+        sentence: "the node that has this actor was lost before it answered; whether the event ran \
+                   is unknown",
+        event: "unknown",
+        when: "the actor is on another node, which got the request and then stopped or was cut off",
+        remedy: "look whether it ran before you send it again, unless that does no harm",
+    },
+    ReasonRow {
         reason: Reason::InitFailed,
         word: "init-failed",
         status: 500,
@@ -283,7 +314,25 @@ pub const REASONS: [ReasonRow; 22] = [
     },
 ];
 
+impl Ran {
+    /// As another node wrote it; what is not known here may be anything.
+    pub fn of_word(word: &str) -> Self {
+        let all = [Ran::NotRun, Ran::Ran];
+        all.into_iter().find(|ran| ran.as_str() == word).unwrap_or(Ran::Unknown)
+    }
+}
+
 impl Reason {
+    /// As another node wrote it; for one that only a newer node knows, what is nearest.
+    pub fn of_word(word: &str, ran: Ran) -> Self {
+        let known = REASONS.iter().find(|row| row.word == word).map(|row| row.reason);
+        known.unwrap_or(match ran {
+            Ran::NotRun => Reason::Unavailable,
+            Ran::Ran => Reason::HostFault,
+            Ran::Unknown => Reason::OwnerLost,
+        })
+    }
+
     const fn row(self) -> &'static ReasonRow {
         &REASONS[self as usize]
     }
@@ -325,6 +374,11 @@ impl Refusal {
     /// The event ran, at least in part.
     pub const fn ran(reason: Reason) -> Self {
         Self { reason, ran: Ran::Ran, detail: None }
+    }
+
+    /// Whether the event ran is not known.
+    pub const fn unknown(reason: Reason) -> Self {
+        Self { reason, ran: Ran::Unknown, detail: None }
     }
 
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
@@ -393,6 +447,8 @@ mod tests {
                     | Reason::Stopping
                     | Reason::Unavailable
                     | Reason::Quarantined
+                    | Reason::OwnerUnreachable
+                    | Reason::TooManyHops
             );
             assert_eq!(row.status == 503, may_help, "{}", row.word);
             let reply = Refusal::not_run(row.reason).to_reply();

@@ -37,6 +37,8 @@ pub struct Metrics {
     front_calls_refused: IntCounterVec,
     outbound_requests: IntCounterVec,
     pub outbound_open: IntGauge,
+    relays: IntCounterVec,
+    peers_refused: IntCounterVec,
     pub guest_log_lines: IntCounter,
     pub guest_log_lines_dropped: IntCounter,
     pub sockets: IntGauge,
@@ -93,6 +95,8 @@ impl Metrics {
             front_calls_refused: table.counters("wasmkeep_front_calls_refused_total")?,
             outbound_requests: table.counters("wasmkeep_outbound_requests_total")?,
             outbound_open: table.gauge("wasmkeep_outbound_open_requests")?,
+            relays: table.counters("wasmkeep_relays_total")?,
+            peers_refused: table.counters("wasmkeep_peer_connections_refused_total")?,
             guest_log_lines: table.counter("wasmkeep_guest_log_lines_total")?,
             guest_log_lines_dropped: table.counter("wasmkeep_guest_log_lines_dropped_total")?,
             sockets: table.gauge("wasmkeep_sockets")?,
@@ -151,6 +155,18 @@ impl Metrics {
     pub fn bucket_request(&self, operation: &str, outcome: &str, took: Duration) {
         self.bucket_requests.with_label_values(&[operation, outcome]).inc();
         self.bucket_request_seconds.with_label_values(&[operation]).observe(took.as_secs_f64());
+    }
+
+    /// Counts an event handed to another node: `answered`, `refused`, `elsewhere`, `not-reached`,
+    /// `lost` or `left`.
+    pub fn relayed(&self, outcome: &str) {
+        self.relays.with_label_values(&[outcome]).inc();
+    }
+
+    /// Counts a connection to the cluster port that was closed: `plain-text`, `no-certificate`,
+    /// `handshake`, `stranger` or `too-many`.
+    pub fn peer_refused(&self, why: &str) {
+        self.peers_refused.with_label_values(&[why]).inc();
     }
 
     /// Counts an outbound request: `answered`, `denied`, `failed` or `limited`.

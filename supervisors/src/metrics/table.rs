@@ -165,6 +165,21 @@ pub const ROWS: &[Row] = &[
         "requests of actors that are open now, from sending to the end of the answer's body; at \
          most 256",
     ),
+    counter(
+        "wasmkeep_relays_total",
+        &["outcome"],
+        "events and WebSockets handed to the node that has their actor. `answered`: it answered, \
+         whatever the status. `refused`: that node refused it. `elsewhere`: it named another node. \
+         `not-reached`: no connection, nothing ran. `lost`: the node was lost before it answered, \
+         whether it ran is unknown. `left`: the client left first",
+    ),
+    counter(
+        "wasmkeep_peer_connections_refused_total",
+        &["why"],
+        "connections to the cluster port that were closed. `plain-text`: no TLS. `no-certificate`: \
+         the peer proved no key. `handshake`: TLS did not come about. `stranger`: no live lease has \
+         its key. `too-many`: as many strangers as may be are connected",
+    ),
     gauge(
         "wasmkeep_sockets",
         "WebSockets of this node, those included that are being opened and those whose close event \

@@ -4,7 +4,8 @@
 //! bucket and back, `Catalogue` tells operators what is there, `Guest` and `Instance` run its code, and
 //! `EventScope` is everything that code may ask of the host during one event. `FrontGuest` runs the
 //! front's, which may ask what `GuestScope` has and no more. The processes hold
-//! these as trait objects, so no shell's type reaches into the tree. `Bucket` is what nodes share. `Deliver` is the tree's own: it
+//! these as trait objects, so no shell's type reaches into the tree. `Bucket` is what nodes share, `PeerLink`
+//! brings an event to the node that has its actor. `Deliver` is the tree's own: it
 //! hands up what timers and calls bring, to modules above the one that brings it.
 
 mod bucket;
@@ -12,6 +13,7 @@ mod capture;
 mod catalogue;
 mod database;
 mod guest;
+mod peer_link;
 mod world;
 
 pub use bucket::{
@@ -27,5 +29,9 @@ pub use database::{
 pub use guest::{
     CallError, CallRequest, CallResponse, EventScope, FrontGuest, Guest, GuestCall, GuestFault,
     GuestFuture, GuestScope, Instance, ScopeFuture,
+};
+pub use peer_link::{
+    Duplex, Hops, LinkFuture, NotReached, PeerAt, PeerKey, PeerLink, PeerSocket, RelayError,
+    SocketAsked,
 };
 pub use world::{Clock, Deliver, Random, Steady};

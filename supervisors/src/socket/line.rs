@@ -13,6 +13,7 @@ use crate::event::{
     Caller, Closing, Event, Message, OpenRequest, Reason, Refusal, ReplyTo, SocketEvent, SocketId,
     SocketTask, Task, Ticket,
 };
+use crate::ports::PeerSocket;
 
 /// The connection's end of an admitted socket. Dropped, the connection is lost.
 pub struct Line {
@@ -23,6 +24,8 @@ pub struct Line {
 /// How an actor took a socket.
 pub enum Opened {
     Accepted(Line),
+    /// The actor is on another node and has accepted it: its frames come and go there.
+    Relayed(PeerSocket),
     /// The actor said no, and this is what it said.
     Refused(Refusal),
 }

@@ -11,6 +11,8 @@
 //! | `env NAME` | reads a value |
 //! | `wait` | waits until the test calls `release` |
 //! | `answer` | answers with 200 and the last result, and goes on |
+//! | `read` | reads the whole body of its request; that is the result |
+//! | `echo` | answers with the body of its request, as it comes |
 //! | `silent` | ends without an answer |
 //! | `refuse`, `trap`, `spend` | fails, for each kind of `GuestFault` |
 //! | `panic` | panics, as a fault of the host would |
@@ -21,6 +23,7 @@
 //! A script that has not answered by its end answers then.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -192,14 +195,14 @@ impl Drop for ScriptedInstance {
 impl Instance for ScriptedInstance {
     fn run<'a>(&'a mut self, call: GuestCall<'a>, deadline: Instant) -> GuestFuture<'a, ()> {
         Box::pin(async move {
-            let (script, reply) = match call {
-                GuestCall::Init => ("init".to_owned(), None),
-                GuestCall::Alarm => ("alarm".to_owned(), None),
+            let (script, mut body, reply) = match call {
+                GuestCall::Init => ("init".to_owned(), Body::Empty, None),
+                GuestCall::Alarm => ("alarm".to_owned(), Body::Empty, None),
                 GuestCall::Socket { socket, event } => {
                     return self.socket(socket, event, deadline).await;
                 }
                 GuestCall::Request { request, reply } => {
-                    (request.head.path.replace('+', " "), Some(reply))
+                    (request.head.path.replace('+', " "), request.body, Some(reply))
                 }
             };
             let _running = Running::start(&self.stage, self.scope.address(), &script, self.number);
@@ -222,6 +225,11 @@ impl Instance for ScriptedInstance {
                 match step {
                     "answer" => {
                         reply.send(Ok(answer(&result)));
+                    }
+                    "read" => result = read(std::mem::replace(&mut body, Body::Empty)).await,
+                    "echo" => {
+                        let body = std::mem::replace(&mut body, Body::Empty);
+                        reply.send(Ok(Reply { status: 200, headers: Vec::new(), body }));
                     }
                     "silent" => return Err(GuestFault::NoResponse),
                     _ => self.step(step, deadline, &mut result).await?,
@@ -350,6 +358,23 @@ impl ScriptedInstance {
         }
         Ok(())
     }
+}
+
+/// A request's body, or why it broke off.
+async fn read(body: Body) -> String {
+    let mut pieces = match body {
+        Body::Empty => return String::new(),
+        Body::Whole(bytes) => return String::from_utf8_lossy(&bytes).into_owned(),
+        Body::Stream(pieces) => pieces,
+    };
+    let mut text = String::new();
+    while let Some(piece) = poll_fn(|context| pieces.as_mut().poll_next(context)).await {
+        match piece {
+            Ok(piece) => text += &String::from_utf8_lossy(&piece),
+            Err(error) => return error.to_string(),
+        }
+    }
+    text
 }
 
 fn done(result: Result<(), SqlError>) -> String {

@@ -9,6 +9,7 @@ mod guest;
 mod memory_bucket;
 #[cfg(test)]
 mod page;
+mod peers;
 mod random;
 mod tree;
 
@@ -20,5 +21,6 @@ pub use guest::{ScriptedGuest, Started, scripted_event};
 pub use memory_bucket::MemoryBucket;
 #[cfg(test)]
 pub use page::check_page;
+pub use peers::TreeOfPeers;
 pub use random::SeededRandom;
 pub use tree::TreeSetup;

@@ -11,8 +11,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("database", &["telemetry"]),
     ("host", &["telemetry"]),
     ("admin", &["telemetry"]),
-    ("peer_link", &["telemetry"]),
-    ("edge", &["telemetry"]),
+    ("peer_link", &["telemetry", "identity"]),
+    ("edge", &["telemetry", "identity"]),
     ("cli", &["telemetry", "bucket", "admin", "config", "serve"]),
 ];
 
