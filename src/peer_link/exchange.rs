@@ -140,7 +140,7 @@ impl Exchange {
     }
 
     fn goes_on(self, connection: Connection, gate: Option<Gate>) -> Ongoing {
-        Ongoing { line: self.line, connection, place: self.place, gate }
+        Ongoing { line: self.line, connection, _place: self.place, gate }
     }
 }
 
