@@ -327,7 +327,8 @@ pub const PEER_WORD_WAIT: Duration = Duration::from_secs(3);
 /// What a node says about itself to another: its lease, or names of actors.
 pub const PEER_WORD_BYTES_MAX: usize = 256 * KIB;
 
-/// Requests that one node has with another at once; one more is refused with 503.
+/// Requests that one node has with another at once, open WebSockets apart; one more is refused with
+/// 503.
 pub const PEER_REQUESTS_MAX: usize = 4096;
 
 /// Connections to one other node that are kept for further requests.

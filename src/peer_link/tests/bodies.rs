@@ -57,6 +57,29 @@ async fn a_client_whose_body_nobody_reads_is_not_told_to_send_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_leaves_before_its_body_was_asked_for_has_sent_nothing() {
+    let owner = Owner::start().await;
+    let sender = Sender::known_to(&owner);
+    let first = sender.relay(owner.at(), event("a", "/wait", Body::Empty));
+    let second = async {
+        eventually("the first runs", || owner.guest.waiting() == 1).await;
+        let (upload, body) = upload();
+        let leaves = sender.relay(owner.at(), event("a", "/second;read", body));
+        tokio::select! {
+            answer = leaves => panic!("it ran: {answer:?}"),
+            () = eventually("the second waits", || owner.node.delivering() == 2) => {}
+        }
+        eventually("the owner learns it", || owner.node.delivering() == 1).await;
+        assert!(!upload.was_asked_for());
+        owner.guest.release(1);
+    };
+    let (answer, ()) = tokio::join!(first, second);
+    answer.expect("an answer");
+    sender.answer(owner.at(), "a", "/third").await;
+    assert_eq!(owner.guest.scripts(&address("a")), ["init", "/wait", "/third"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_sends_without_asking_is_read_out() {
     let owner = Owner::start().await;
     let sender = Sender::known_to(&owner);

@@ -10,9 +10,9 @@ use rustls::{ClientConfig, SignatureScheme};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use wasmkeep_supervisors::event::{Body, Reason, Refusal};
+use wasmkeep_supervisors::event::{Body, CallChain, Caller, Reason, Refusal, Task};
 use wasmkeep_supervisors::ports::{NotReached, RelayError};
-use wasmkeep_supervisors::relay::{ANSWER, Answer, Hop, HopRefused};
+use wasmkeep_supervisors::relay::{ANSWER, Answer, HopRefused};
 
 use super::node::*;
 
@@ -147,14 +147,12 @@ async fn what_is_no_hop_is_not_taken() {
         ("GET /_wasmkeep/health", ""),
         ("GET /actor/room/a", of_a_client),
         ("GET /", ""),
-        (
-            "POST /_wasmkeep/take",
-            "content-length: 0\r\nx-a: 1\r\n\r\nGET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n",
-        ),
     ] {
         assert_eq!(said(&owner, &request(line, headers)).await, not_understood, "{line} {headers}");
     }
-    assert!(owner.guest.started().is_empty());
+    let no_actors = request("POST /_wasmkeep/take", "content-length: 1\r\n") + "x";
+    assert_eq!(said(&owner, &no_actors).await, not_understood);
+    assert!(owner.guest.started().is_empty() && owner.node.taken().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -163,8 +161,8 @@ async fn a_chain_that_is_too_long_is_refused_before_it_is_sent() {
     let sender = Sender::known_to(&owner);
     let wire = Wire::to(owner.port.address()).await;
     let actors = vec![address(&"x".repeat(250)); 500];
-    let chain = wasmkeep_supervisors::event::CallChain::of(actors).expect("it has actors");
-    let caller = wasmkeep_supervisors::event::Caller::Actor(chain);
+    let chain = CallChain::of(actors).expect("it has actors");
+    let caller = Caller::Actor(chain);
     let called = called_by(event("a", "/x", Body::Empty), caller);
     let error = sender.relay(owner.behind(wire.address), called).await;
     let Err(RelayError::Refused(refusal)) = error else { panic!("{error:?}") };
@@ -177,7 +175,7 @@ async fn the_largest_head_a_client_may_send_is_passed_on() {
     let owner = Owner::start().await;
     let sender = Sender::known_to(&owner);
     let mut large = event("a", "/env+CLASS", Body::Empty);
-    let wasmkeep_supervisors::event::Task::Request(request) = &mut large.task else {
+    let Task::Request(request) = &mut large.task else {
         panic!("a request");
     };
     for at in 0..1000 {
@@ -185,6 +183,4 @@ async fn the_largest_head_a_client_may_send_is_passed_on() {
     }
     let reply = sender.relay(owner.at(), large).await.expect("an answer");
     assert_eq!(text_of(reply.body).await, "room");
-    let hop = Hop::decode(b"1.AgcAAABkZWZhdWx0BAAAAGNhcnQBAAAAdQAB").expect("a hop");
-    assert_eq!(hop.hops.count(), 2);
 }
