@@ -24,6 +24,7 @@ use wasmkeep_supervisors::limits::{HEAD_BYTES_MAX, KEEP_ALIVE_WAIT};
 use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::tree::Tree;
 
+use super::connection::Handling;
 use super::console::ConsoleSpec;
 use super::connection::Handling;
 use super::{actor, body, connection, console, front, health, respond};

@@ -32,7 +32,7 @@ pub fn read(response: &http::Response<Incoming>) -> Option<Answer> {
 pub struct Ongoing {
     pub line: Arc<Line>,
     pub connection: Connection,
-    pub place: OwnedSemaphorePermit,
+    pub _place: OwnedSemaphorePermit,
     pub gate: Option<Gate>,
 }
 

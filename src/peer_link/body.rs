@@ -147,7 +147,10 @@ mod tests {
     impl futures_core::Stream for Pieces {
         type Item = Result<Bytes, BodyError>;
 
-        fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        fn poll_next(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<Self::Item>> {
             self.0.poll_recv(context)
         }
     }

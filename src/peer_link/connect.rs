@@ -1,11 +1,11 @@
 //! One connection to a peer, from TCP to HTTP.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
 use rustls::{CertificateError, ClientConfig, Error};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -18,8 +18,7 @@ use super::body::Outgoing;
 use crate::identity::watch;
 
 /// What a TLS client has to call a server; no peer looks at it.
-const ANY_NAME: ServerName<'static> =
-    ServerName::IpAddress(rustls::pki_types::IpAddr::V4(rustls::pki_types::Ipv4Addr::from_octets([0; 4])));
+const ANY_NAME: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// A connection for one request at a time. Dropped, it closes: that is how a peer learns that nobody
 /// waits for its answer any more.
@@ -37,10 +36,7 @@ impl Drop for Task {
 }
 
 /// Connects to a peer that has the key `config` expects.
-pub async fn connect(
-    address: String,
-    config: Arc<ClientConfig>,
-) -> Result<Connection, NotReached> {
+pub async fn connect(address: String, config: Arc<ClientConfig>) -> Result<Connection, NotReached> {
     timeout(PEER_CONNECT_WAIT, connect_at_all(&address, config))
         .await
         .unwrap_or(Err(NotReached::TooSlow))
@@ -52,7 +48,7 @@ async fn connect_at_all(
 ) -> Result<Connection, NotReached> {
     let stream = TcpStream::connect(address).await.map_err(NotReached::Unreachable)?;
     watch(&stream).map_err(NotReached::Unreachable)?;
-    let stream = TlsConnector::from(config).connect(ANY_NAME, stream).await.map_err(why)?;
+    let stream = TlsConnector::from(config).connect(ANY_NAME.into(), stream).await.map_err(why)?;
     let (sender, connection) = http1::Builder::new()
         .max_buf_size(2 * RELAY_ANSWER_BYTES_MAX)
         .handshake(TokioIo::new(stream))

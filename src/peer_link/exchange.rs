@@ -9,6 +9,7 @@ use http::header::{
 };
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use wasmkeep_supervisors::event::{Event, Reason, Refusal, Reply};
@@ -21,7 +22,6 @@ use wasmkeep_supervisors::relay::{
 use super::answer::{self, Ongoing};
 use super::body::{Gate, Outgoing};
 use super::connect::Connection;
-use super::held::Held;
 use super::line::Line;
 use super::outcome::{Outcome, Unanswered};
 use super::taken::Taken;
@@ -109,7 +109,7 @@ impl Exchange {
         match hyper::upgrade::on(response).await {
             Ok(upgraded) => {
                 outcome.answered();
-                Ok(Box::pin(Held::new(upgraded, self.place)))
+                Ok(Box::pin(TokioIo::new(upgraded)))
             }
             Err(_) => outcome.lost(),
         }
@@ -140,7 +140,7 @@ impl Exchange {
     }
 
     fn goes_on(self, connection: Connection, gate: Option<Gate>) -> Ongoing {
-        Ongoing { line: self.line, connection, place: self.place, gate }
+        Ongoing { line: self.line, connection, _place: self.place, gate }
     }
 }
 

@@ -61,8 +61,7 @@ impl Line {
         loop {
             let mut kept = self.kept().pop()?;
             if !kept.is_fresh() {
-                self.kept().clear();
-                return None;
+                continue;
             }
             let ready = timeout(READY_WAIT, kept.connection.sender.ready()).await;
             if matches!(ready, Ok(Ok(()))) {

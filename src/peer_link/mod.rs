@@ -10,7 +10,6 @@ mod answer;
 mod body;
 mod connect;
 mod exchange;
-mod held;
 mod line;
 mod outcome;
 mod taken;

@@ -37,7 +37,9 @@ pub struct OfKey(pub PeerKey);
 /// None when the connection is refused, or closed from the other side.
 pub async fn accept(stream: TcpStream, state: &ClusterState) -> Option<Peer> {
     let from = stream.peer_addr().ok();
-    match timeout(PEER_HANDSHAKE_WAIT, prove(stream, state)).await.unwrap_or(Err(Some(Why::Handshake)))
+    match timeout(PEER_HANDSHAKE_WAIT, prove(stream, state))
+        .await
+        .unwrap_or(Err(Some(Why::Handshake)))
     {
         Ok(peer) => Some(peer),
         Err(why) => {

@@ -20,9 +20,9 @@ use super::accept::OfKey;
 use super::refusals::Why;
 use super::{ClusterState, answer};
 use crate::edge::actor::Leaves;
+use crate::edge::body;
 use crate::edge::connection::WantsBody;
 use crate::edge::websocket::{self, Accepted};
-use crate::edge::body;
 
 pub async fn route(
     request: HttpRequest,
@@ -58,7 +58,8 @@ pub async fn route(
     }
 }
 
-/// A stranger is one no longer once its lease has been read.
+/// A stranger is one no longer once its lease has been read; its connection ends, as it still counts
+/// among those of strangers.
 async fn hello(
     request: &HttpRequest,
     payload: Payload,
@@ -70,7 +71,7 @@ async fn hello(
     };
     state.node.hello(key, lease).await;
     if state.node.peer(&key).is_some() {
-        return HttpResponse::NoContent().finish();
+        return HttpResponse::NoContent().force_close().finish();
     }
     state.refusals.refuse(Why::Stranger, request.peer_addr());
     answer::stranger()

@@ -104,9 +104,7 @@ pub fn opened<S: Stream>(response: HttpResponse, opened: Accepted) -> HttpRespon
     taken_over(response, |stream: S, incoming| {
         match opened {
             Accepted::Here(line) => actix_web::rt::spawn(talk::talk(stream, incoming, line)),
-            Accepted::There(owner) => {
-                actix_web::rt::spawn(splice::splice(stream, incoming, owner))
-            }
+            Accepted::There(owner) => actix_web::rt::spawn(splice::splice(stream, incoming, owner)),
         };
     })
 }

@@ -179,42 +179,4 @@ impl Frames {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use bytes::Bytes;
-    use wasmkeep_supervisors::event::Message;
-
-    fn message(length: usize) -> Vec<u8> {
-        let message = Message::Binary(Bytes::from(vec![0x88; length]));
-        [&frames::message_head(&message)[..], message.bytes()].concat()
-    }
-
-    #[test]
-    fn a_frames_end_is_known_however_it_is_cut() {
-        for length in [0, 1, 125, 126, 65_535, 65_536] {
-            let frame = message(length);
-            for piece in [1, 2, 3, 1000, usize::MAX] {
-                let mut frames = Frames::default();
-                let mut passed = 0;
-                for bytes in frame.chunks(piece.min(frame.len())) {
-                    frames.pass(bytes);
-                    passed += bytes.len();
-                    assert_eq!(frames.is_between(), passed == frame.len(), "{length} in {piece}");
-                }
-                assert!(!frames.closed);
-            }
-        }
-    }
-
-    #[test]
-    fn a_close_is_seen_and_what_looks_like_one_within_a_message_is_not() {
-        let mut frames = Frames::default();
-        frames.pass(&[message(300), frames::ping().to_vec(), message(0)].concat());
-        assert!(frames.is_between() && !frames.closed);
-        let close = frames::close(&Closing::new(rules::NORMAL, "bye"));
-        frames.pass(&close[..1]);
-        assert!(!frames.is_between());
-        frames.pass(&close[1..]);
-        assert!(frames.is_between() && frames.closed);
-    }
-}
+mod tests;

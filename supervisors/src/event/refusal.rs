@@ -76,7 +76,7 @@ pub struct ReasonRow {
 }
 
 /// One row a reason, in the order of `Reason`.
-pub const REASONS: [ReasonRow; 28] = [
+pub const REASONS: [ReasonRow; 25] = [
     ReasonRow {
         reason: Reason::BadRequest,
         word: "bad-request",
@@ -480,8 +480,6 @@ mod tests {
                     | Reason::Stopping
                     | Reason::Unavailable
                     | Reason::Quarantined
-                    | Reason::NoLease
-                    | Reason::LeaseLost
                     | Reason::OwnerUnreachable
                     | Reason::TooManyHops
             );

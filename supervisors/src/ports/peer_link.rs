@@ -108,7 +108,9 @@ impl<T> RelayError<T> {
     pub fn into_refusal(self) -> Refusal {
         match self {
             RelayError::NotReached { cause: NotReached::Busy, .. } => {
-                Refusal::not_run(Reason::NoCapacity)
+                Refusal::not_run(Reason::NoCapacity).with_detail(
+                    "as many requests as there may be wait for the node that has this actor; retry",
+                )
             }
             RelayError::NotReached { .. } => Refusal::not_run(Reason::OwnerUnreachable),
             RelayError::Elsewhere { .. } => Refusal::not_run(Reason::TooManyHops),

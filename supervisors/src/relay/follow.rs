@@ -4,7 +4,8 @@ use std::future::Future;
 
 use crate::address::NodeId;
 use crate::event::{Event, Reason, Refusal, Reply};
-use crate::ports::{Hops, NotReached, PeerAt, PeerLink, PeerSocket, RelayError, SocketAsked};
+use crate::ports::{Hops, NotReached, PeerAt, PeerLink, RelayError, SocketAsked};
+use crate::socket::Opened;
 
 /// Finds a live peer by its name.
 pub type FindPeer<'a> = &'a (dyn Fn(&NodeId) -> Option<PeerAt> + Send + Sync);
@@ -69,9 +70,15 @@ impl Relay<'_> {
         owner: NodeId,
         hops: Hops,
         asked: SocketAsked,
-    ) -> Result<PeerSocket, Unrelayed<Box<SocketAsked>>> {
+    ) -> Result<Opened, Unrelayed<Box<SocketAsked>>> {
         let send = |peer, hops, asked: Box<SocketAsked>| self.link.open_socket(peer, hops, *asked);
-        self.follow(owner, hops, Box::new(asked), send).await
+        match self.follow(owner, hops, Box::new(asked), send).await {
+            Ok(socket) => Ok(Opened::Relayed(socket)),
+            Err(Unrelayed::Refused(refusal)) if refusal.reason == Reason::SocketRefused => {
+                Ok(Opened::Refused(refusal))
+            }
+            Err(unrelayed) => Err(unrelayed),
+        }
     }
 
     async fn follow<T, A, F>(

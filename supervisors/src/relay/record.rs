@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use thiserror::Error;
 
-use super::bytes::{Reader, Writer, from_header, to_header};
+use super::bytes::{Writer, from_header, to_header};
 use crate::address::{ActorName, Address, Class, Tenant};
 use crate::event::{Caller, OpenRequest, RequestHead};
 use crate::limits::RELAY_HEAD_BYTES_MAX;

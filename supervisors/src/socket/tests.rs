@@ -31,6 +31,7 @@ async fn ask(tree: &Tree, name: &str, script: &str) -> Result<Opened, Refusal> {
 async fn open(tree: &Tree, name: &str, script: &str) -> Line {
     match ask(tree, name, script).await {
         Ok(Opened::Accepted(line)) => line,
+        Ok(Opened::Relayed(_)) => panic!("it is on this node"),
         Ok(Opened::Refused(refusal)) | Err(refusal) => panic!("not opened: {refusal}"),
     }
 }

@@ -1,6 +1,7 @@
 //! A tree behind a cluster port: which nodes it knows, and which actors it says are elsewhere.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -26,11 +27,28 @@ struct Known {
 pub struct TreeOfPeers {
     tree: Arc<Tree>,
     known: Mutex<Known>,
+    delivering: AtomicUsize,
+}
+
+/// An event that has come and is not answered, nor left by its sender.
+struct Delivering<'a>(&'a AtomicUsize);
+
+impl<'a> Delivering<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Delivering<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl TreeOfPeers {
     pub fn new(tree: Arc<Tree>) -> Arc<Self> {
-        Arc::new(Self { tree, known: Mutex::default() })
+        Arc::new(Self { tree, known: Mutex::default(), delivering: AtomicUsize::new(0) })
     }
 
     /// A node whose lease is live.
@@ -56,6 +74,11 @@ impl TreeOfPeers {
     /// Of everything that came, over how many hops it did.
     pub fn hops(&self) -> Vec<u8> {
         self.lock().hops.clone()
+    }
+
+    /// Events that have come and wait for their answers.
+    pub fn delivering(&self) -> usize {
+        self.delivering.load(Ordering::SeqCst)
     }
 
     pub fn hellos(&self) -> Vec<(PeerKey, Bytes)> {
@@ -92,6 +115,7 @@ impl FromPeers for TreeOfPeers {
         answer: ReplyFrom,
     ) -> LinkFuture<'_, Result<Reply, NotTaken>> {
         Box::pin(async move {
+            let _delivering = Delivering::begin(&self.delivering);
             self.arrives(&event.address, hops)?;
             self.tree.deliver(event, answer).await.map_err(NotTaken::Refused)
         })

@@ -10,6 +10,7 @@ use crate::ports::{
     Hops, LinkFuture, NotReached, PeerAt, PeerLink, PeerSocket, RelayError, SocketAsked,
 };
 use crate::relay::{Relay, Returned, Unrelayed};
+use crate::socket::Opened;
 use crate::testing::scripted_event;
 
 /// What a peer says to the next event it gets.
@@ -178,6 +179,13 @@ async fn a_socket_follows_its_actor_too() {
     let caller = Caller::Outside;
     let asked = SocketAsked { address: actor(), request, caller };
     let relay = Relay { link: &peers, find: &find };
-    assert!(relay.socket(node_id("b"), Hops::NONE, asked).await.is_ok());
+    let opened = relay.socket(node_id("b"), Hops::NONE, asked.clone()).await;
+    assert!(matches!(opened, Ok(Opened::Relayed(_))));
     assert_eq!(peers.sent().last(), Some(&("c".to_owned(), 2)));
+    // An actor that was asked and says no is no failure: its client is told so in its own way.
+    let says_no = Refusal::ran(Reason::SocketRefused).with_detail("no");
+    let peers = Peers::of([("b", Says::Refused(says_no.clone()))]);
+    let relay = Relay { link: &peers, find: &find };
+    let opened = relay.socket(node_id("b"), Hops::NONE, asked).await;
+    assert!(matches!(opened, Ok(Opened::Refused(refusal)) if refusal == says_no));
 }
