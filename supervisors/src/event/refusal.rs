@@ -76,7 +76,7 @@ pub struct ReasonRow {
 }
 
 /// One row a reason, in the order of `Reason`.
-pub const REASONS: [ReasonRow; 25] = [
+pub const REASONS: [ReasonRow; 28] = [
     ReasonRow {
         reason: Reason::BadRequest,
         word: "bad-request",
@@ -480,6 +480,8 @@ mod tests {
                     | Reason::Stopping
                     | Reason::Unavailable
                     | Reason::Quarantined
+                    | Reason::NoLease
+                    | Reason::LeaseLost
                     | Reason::OwnerUnreachable
                     | Reason::TooManyHops
             );

@@ -175,6 +175,40 @@ impl Metrics {
         self.bucket_request_seconds.with_label_values(&[operation]).observe(took.as_secs_f64());
     }
 
+    /// Counts a hold: `new`, `free`, `own`, `taken` or `unchanged`.
+    pub fn held(&self, how: &str) {
+        self.holds.with_label_values(&[how]).inc();
+    }
+
+    /// Counts an actor that was given up.
+    pub fn given_up(&self, cause: &str) {
+        self.give_ups.with_label_values(&[cause]).inc();
+    }
+
+    /// Counts a segment that was acknowledged.
+    pub fn shipped(&self, kind: &str, bytes: u64, took: Duration) {
+        self.segments_shipped.with_label_values(&[kind]).inc();
+        self.shipped_bytes.inc_by(bytes);
+        self.upload_seconds.observe(took.as_secs_f64());
+    }
+
+    /// Counts a `snapshot` or a `merged` object.
+    pub fn stood_in(&self, kind: &str, bytes: u64) {
+        self.stand_ins.with_label_values(&[kind]).inc();
+        self.shipped_bytes.inc_by(bytes);
+    }
+
+    pub fn collected(&self, objects: u64) {
+        self.objects_collected.inc_by(objects);
+    }
+
+    /// Counts an actor that was brought here, from the bucket or from its own file.
+    pub fn restored(&self, is_local: bool, took: Duration) {
+        let from = if is_local { "file" } else { "bucket" };
+        self.restores.with_label_values(&[from]).inc();
+        self.restore_seconds.observe(took.as_secs_f64());
+    }
+
     /// Counts an event handed to another node: `answered`, `refused`, `elsewhere`, `not-reached`,
     /// `lost` or `left`.
     pub fn relayed(&self, outcome: &str) {

@@ -122,10 +122,7 @@ impl Elsewhere {
         let relay = Relay { link: &*self.link, find: &find };
         let asked = SocketAsked { address: address.clone(), request, caller };
         match relay.socket(owner, Hops::NONE, asked).await {
-            Ok(socket) => Ok(Opened::Relayed(socket)),
-            Err(Unrelayed::Refused(refusal)) if refusal.reason == Reason::SocketRefused => {
-                Ok(Opened::Refused(refusal))
-            }
+            Ok(opened) => Ok(opened),
             Err(Unrelayed::Refused(refusal)) => Err(NotOpened::Refused(refusal)),
             Err(Unrelayed::Returned { cause, .. }) => {
                 self.forget(address);
