@@ -35,7 +35,7 @@ use crate::alarm::{Bell, TimerParts};
 use crate::call::CallPorts;
 use crate::event::{Caller, Event, OpenRequest, Reason, Refusal, Reply, ReplyFrom};
 use crate::front::{Front, FrontConfig, FrontSpec};
-use crate::lease::Validity;
+use crate::lease::{Load, Validity};
 use crate::limits::{
     ALARMS_AT_ONCE, SOCKET_CLOSES_AT_ONCE, SOCKET_STOP_WAIT, TAKEOVER_LOOK_AGAIN, TAKEOVER_WAIT,
 };
@@ -346,6 +346,18 @@ impl Tree {
     /// The WebSockets that an actor has, those being opened among them.
     pub fn sockets_of(&self, address: &Address) -> usize {
         self.sockets.count_of(address)
+    }
+
+    /// How much of what this node may take it has, as other nodes are told.
+    pub fn load(&self) -> Load {
+        let gauge = |value: i64| u64::try_from(value).unwrap_or_default();
+        let metrics = &self.dispatcher.metrics;
+        let resident = gauge(metrics.residents.get());
+        Load {
+            resident,
+            capacity: resident + self.residents.free_seats() as u64,
+            sockets: gauge(metrics.sockets.get()),
+        }
     }
 
     pub fn is_resident(&self, address: &Address) -> bool {
