@@ -42,6 +42,7 @@ pub struct Replicas {
     supervisor: Mutex<Option<ActorCell>>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub enum Holding {
     Here(Held),
     Elsewhere(NodeId),

@@ -17,6 +17,10 @@ impl Held {
     pub(super) fn capture(&mut self, database: &mut dyn Capturing) -> Result<bool, StorageFault> {
         if self.adopts() {
             database.capture_whole();
+        } else if self.marks && self.shared.state().progress.acknowledged().is_some() {
+            // Only once the history has it: until then a crash must leave a file to adopt.
+            database.adopted()?;
+            self.marks = false;
         }
         let Some(captured) = self.captured_whole_if_first(database)? else {
             let head = self.head();
