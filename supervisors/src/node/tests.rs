@@ -22,6 +22,7 @@ use crate::time::NodeTime;
 mod asking;
 mod conclusions;
 mod fencing;
+mod random;
 mod watching;
 
 const T: Session = session(1);
