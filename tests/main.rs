@@ -9,6 +9,7 @@ mod bucket;
 mod calls;
 mod cli;
 mod clock;
+mod cluster;
 mod console;
 mod deletes;
 mod dev;

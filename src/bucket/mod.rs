@@ -8,6 +8,7 @@
 //! It redirects nothing, refreshes no credentials, and uploads in one piece. What rust-s3 lacks is
 //! made up for here alone. See ADR 0015.
 
+mod advice;
 mod etag;
 mod listing;
 mod meaning;
@@ -20,6 +21,7 @@ mod settings;
 mod tests;
 mod url;
 
+pub use advice::{explain, place};
 pub use etag::ETagForm;
 pub use probe::{Latencies, ProbeError, Probed, Violation, probe};
 pub use random::SystemRandom;

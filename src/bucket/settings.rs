@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::url::BucketUrl;
 
 /// All that is needed to reach a bucket.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketSettings {
     pub url: BucketUrl,
     pub endpoint: Endpoint,
@@ -77,6 +77,16 @@ impl Addressing {
             Addressing::Path => "path",
             Addressing::Host => "host",
         }
+    }
+}
+
+/// As the flag reads it.
+impl FromStr for Addressing {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        <Self as ValueEnum>::from_str(text, false)
+            .map_err(|_| format!("{text:?} is neither \"path\" nor \"host\""))
     }
 }
 

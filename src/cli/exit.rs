@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::serve::UnfitBucket;
+
 /// Exit codes. A wrong command line is 2 by itself: clap's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -47,6 +49,9 @@ pub fn nobody_reads(error: &anyhow::Error) -> bool {
 
 /// The exit code for how a command ended.
 pub fn of(error: &anyhow::Error) -> Exit {
+    if error.is::<UnfitBucket>() {
+        return Exit::Refused;
+    }
     error.downcast_ref::<Ended>().map_or(Exit::Failed, |ended| ended.exit)
 }
 

@@ -18,7 +18,7 @@ const DEFAULT_PROFILE: &str = "default";
 const DEFAULT_REGION: &str = "us-east-1";
 
 /// Where the bucket is.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct BucketArgs {
     /// Address of a store that is not Amazon's: https://HOST[:PORT], or http:
     #[arg(long, value_name = "URL", env = "WASMKEEP_ENDPOINT")]
@@ -194,7 +194,7 @@ mod tests {
     }
 
     fn nothing() -> BucketArgs {
-        BucketArgs { endpoint: None, region: None, addressing: None }
+        BucketArgs::default()
     }
 
     fn at_a_store() -> BucketArgs {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::ConfigError;
+use super::cluster::ClusterTable;
 use crate::host::AddressRange;
 use crate::telemetry::LogFormat;
 
@@ -27,6 +28,8 @@ pub struct ConfigFile {
     pub front: FrontTable,
     #[serde(default)]
     pub serve: ServeTable,
+    #[serde(default)]
+    pub cluster: ClusterTable,
     pub build: Option<BuildTable>,
 }
 

@@ -2,6 +2,7 @@
 //! A flag wins over the environment, and that over the file.
 
 mod bucket;
+mod cluster;
 mod console;
 mod env_file;
 mod file;
@@ -24,8 +25,10 @@ use wasmkeep_supervisors::limits::ENV_FILE_BYTES_MAX;
 use wasmkeep_supervisors::values::Values;
 
 pub use self::bucket::{BucketArgs, BucketConfigError};
+pub use self::cluster::{Advertised, ClusterArgs, ClusterSettings};
 pub use self::console::{ConsoleSettings, Token};
 pub use self::file::BuildTable;
+use self::cluster::Asked;
 use self::file::ConfigFile;
 use crate::bucket::{BucketSettings, BucketUrl};
 use crate::host::{AddressRange, OutboundConfig};
@@ -76,6 +79,8 @@ pub struct ServeArgs {
     pub limits: LimitArgs,
     #[command(flatten)]
     pub outbound: OutboundArgs,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 }
 
 /// What `serve` and `demo` share.
@@ -257,6 +262,8 @@ pub struct ServeConfig {
     pub outbound: OutboundConfig,
     pub clock: ClockKind,
     pub console: Option<ConsoleSettings>,
+    /// None: a node on its own.
+    pub cluster: Option<ClusterSettings>,
     /// How `wasmkeep dev` makes the components; `serve` takes them as they are.
     pub build: Option<BuildTable>,
 }
@@ -292,6 +299,8 @@ pub enum ConfigError {
         "the token file {path} is wrong: it holds one word of 16 to 1,024 visible ASCII characters"
     )]
     TokenFileWrong { path: PathBuf },
+    #[error(transparent)]
+    Bucket(#[from] BucketConfigError),
     #[error("--{flag} is given without {lacks}")]
     Lacks { flag: &'static str, lacks: &'static str },
     #[error("--{flag} is {given}; {expected}")]
@@ -311,11 +320,16 @@ pub fn data_dir(given: Option<PathBuf>, config: Option<PathBuf>) -> Result<PathB
 
 /// Fills in what flags and environment left open: from the settings file, then from the defaults.
 pub fn resolve(args: ServeArgs) -> Result<ServeConfig, ConfigError> {
-    let (file, path) = read_file(args.config.clone())?;
+    let (mut file, path) = read_file(args.config.clone())?;
     let listen = args.admin.admin_listen.or(file.serve.admin_listen);
     let token_file =
         args.admin.admin_token_file.clone().or_else(|| file.serve.admin_token_file.clone());
+    let cluster = args.cluster.clone().filled(std::mem::take(&mut file.cluster), &path)?;
     let mut config = resolve::merge(args, file, &path)?;
+    if let Some((url, at, Asked { node, listen, advertise })) = cluster.checked()? {
+        let bucket = at.resolve(url)?;
+        config.cluster = Some(ClusterSettings { bucket, node, listen, advertise });
+    }
     if let Some((listen, file)) = console::settings(listen, token_file)? {
         let token = read_token(&file, &mut config.exposed_files)?;
         config.console = Some(ConsoleSettings { listen: Some(listen), token });

@@ -127,6 +127,7 @@ pub fn merge(args: ServeArgs, file: ConfigFile, path: &Path) -> Result<ServeConf
         ),
         clock: args.clock,
         console: None,
+        cluster: None,
         build: file.build,
         outbound: OutboundConfig {
             ranges: given_or(outbound.ranges, table.allow_outbound),

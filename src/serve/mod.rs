@@ -1,9 +1,12 @@
 //! Builds the shells, starts the tree, binds the port, and stops it all in order: the only place
 //! that sees every shell.
 
+mod boot_clock;
 mod clock;
+mod cluster;
 mod components;
 mod console;
+mod lease_thread;
 mod limits;
 mod operate;
 
@@ -26,16 +29,23 @@ use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::ports::Guest;
 use wasmkeep_supervisors::tree::{ClassSpec, Tree, TreeConfig, TreePorts};
 
+pub use self::boot_clock::BootClock;
+pub use self::cluster::UnfitBucket;
 pub use self::components::{Reload, Source};
+pub use self::lease_thread::LeaseThread;
 pub use self::operate::{OfflineError, offline};
 
 use self::clock::Clocks;
+use self::cluster::{Joined, Joining, Member};
 use self::components::{Files, Loaded};
 use self::console::Console;
 use crate::config::ServeConfig;
 use crate::database::{DataDir, DatabaseConfig, LocalDatabases};
 use crate::edge::{Commands, ConsoleSpec, Edge, EdgeState, Serves};
 use crate::host::{Components, EngineConfig, GuestEngine, InstanceConfig, Outbound};
+
+/// Threads that take what other nodes hand over.
+const CLUSTER_WORKERS: usize = 1;
 
 /// After everything has stopped: how long threads of the runtime may take to end.
 const RUNTIME_WAIT: Duration = Duration::from_secs(1);
@@ -77,14 +87,34 @@ pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started<'_>))
     let databases = Arc::new(LocalDatabases::new(
         Arc::clone(&data_dir),
         app.clone(),
-        DatabaseConfig { sql_cpu_budget: config.sql_cpu_budget, ..DatabaseConfig::default() },
+        DatabaseConfig {
+            sql_cpu_budget: config.sql_cpu_budget,
+            captured: config.cluster.is_some(),
+            ..DatabaseConfig::default()
+        },
     ));
     let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     let runtime = actors_runtime(cores)?;
     let tenant = Tenant::default_tenant();
+    let served: Vec<Class> = classes.keys().cloned().collect();
+    let member = config.cluster.as_ref().map(|settings| {
+        runtime.block_on(Member::prepare(Joining {
+            settings,
+            data_dir: Arc::clone(&data_dir),
+            databases: Arc::clone(&databases),
+            metrics: Arc::clone(&metrics),
+            wall: Arc::clone(&clocks.of_alarms),
+            app: app.clone(),
+        }))
+    });
+    let member = member.transpose()?;
     let tree = runtime.block_on(Tree::start(
         classes,
-        TreePorts { databases: Arc::clone(&databases) as _, clock: clocks.of_alarms },
+        TreePorts {
+            databases: Arc::clone(&databases) as _,
+            clock: clocks.of_alarms,
+            cluster: member.as_ref().map(Member::ports),
+        },
         Arc::clone(&metrics),
         TreeConfig {
             tenant: tenant.clone(),
@@ -124,23 +154,39 @@ pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started<'_>))
         let _on_it = runtime.enter();
         Signals::listen()?
     };
+    let joined = member.map(|member| {
+        member.join(runtime.handle(), &tree, (&tenant, served), CLUSTER_WORKERS)
+    });
+    let mut joined = joined.transpose()?;
+    if let Some(joined) = &joined {
+        joined.follow(runtime.handle(), &ready);
+    }
     let (edge, admin_edge) = start_edges(config, public, cores, &console)?;
     let admin = {
         let _on_it = runtime.enter();
         operate::listen(&data_dir, operator)
     };
     tree.begin_alarms();
-    mend_index(&runtime, databases, tenant, Arc::clone(&tree));
+    // In a cluster what the databases of this disk say may be long over.
+    if joined.is_none() {
+        mend_index(&runtime, databases, tenant, Arc::clone(&tree));
+    }
     let reload = Reload { files, tree: Arc::clone(&tree), front: front.clone() };
     tell(Started { address: edge.address, data_dir: data_dir.path(), reload });
     let ended = runtime.block_on(async {
-        let ended = until_told(signals, &tree).await;
+        let ended = until_told(signals, &tree, joined.as_mut()).await;
         ready.store(false, Ordering::Relaxed);
+        if let Some(joined) = &joined {
+            joined.begin_to_leave();
+        }
         // Before the actors: what it still answers may call them.
         if let Some(front) = front {
             front.stop(config.shutdown_grace).await;
         }
         tree.stop(config.shutdown_grace).await;
+        if let Some(joined) = joined {
+            joined.leave().await;
+        }
         console.stop();
         edge.stop().await;
         if let Some(edge) = admin_edge {
@@ -236,15 +282,26 @@ impl Signals {
 }
 
 /// Waits for a signal, or for the tree to give up. A second signal ends the process at once.
-async fn until_told(signals: Signals, tree: &Tree) -> Result<()> {
+async fn until_told(
+    signals: Signals,
+    tree: &Tree,
+    joined: Option<&mut Joined>,
+) -> Result<()> {
     let Signals { mut terminate, mut interrupt } = signals;
     let mut given_up = tree.given_up();
+    let lease_lost = async {
+        match joined {
+            Some(joined) => joined.lost().await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
         _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
         _ = given_up.wait_for(|given_up| *given_up) => {
             bail!("the node's processes keep failing: see the log above");
         }
+        why = lease_lost => bail!("the node has no lease any more: {why}"),
     }
     tokio::spawn(exit_at_once(terminate, interrupt));
     Ok(())

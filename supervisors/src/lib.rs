@@ -34,6 +34,12 @@ pub mod bucket;
 
 pub mod lease;
 
+pub mod node;
+
+pub mod ownership;
+
+pub mod replica;
+
 pub mod tap;
 
 pub mod call;

@@ -252,8 +252,42 @@ pub const LEASE_TTL: Duration = Duration::from_secs(10);
 /// differ by in that time.
 pub const LEASE_GRACE: Duration = Duration::from_secs(5);
 
+/// After a read of a lease that failed: how long until the next one.
+pub const LEASE_RETRY: Duration = Duration::from_millis(500);
+
+/// A node's lease in the bucket, with what it tells of the node. A larger one is not read as one.
+pub const LEASE_BYTES_MAX: usize = 64 * KIB;
+
+/// One text of a lease: the node's address, its version, the reason for which it was fenced. The rest
+/// of a longer one is cut.
+pub const LEASE_TEXT_BYTES_MAX: usize = 256;
+
+/// Nodes of one bucket. The leases of more are not watched.
+pub const NODES_MAX: usize = 1000;
+
+/// How often a node looks for nodes that did not tell it that they had started.
+pub const NODES_LIST_PERIOD: Duration = Duration::from_secs(30);
+
+/// Leases that a node reads at once.
+pub const NODES_READ_AT_ONCE: usize = 32;
+
+/// A node whose lease is gone from the bucket is remembered for so long.
+pub const NODE_GONE_KEPT: Duration = Duration::from_secs(300);
+
 /// No event starts so shortly before the lease's horizon.
 pub const LEASE_LAST_START: Duration = Duration::from_secs(1);
+
+/// How long a node knows who has an actor without looking at its record again.
+pub const OWNER_LEARNED: Duration = Duration::from_secs(1);
+
+/// Actors of which a node knows that at once.
+pub const LEARNED_OWNERS_MAX: usize = 100_000;
+
+/// How long a request that changes nothing, or an upgrade, is held for an actor whose node is dead.
+pub const TAKEOVER_WAIT: Duration = Duration::from_secs(25);
+
+/// How often it is looked after meanwhile.
+pub const TAKEOVER_LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// One operation of the bucket on a record, a listing, or one object of a restore.
 pub const BUCKET_RECORD_WAIT: Duration = Duration::from_secs(10);
@@ -296,6 +330,38 @@ pub const HIBERNATION_SNAPSHOT_DELTAS: u64 = 16;
 
 /// A database below this is small in that sense.
 pub const HIBERNATION_SNAPSHOT_BYTES_MAX: u64 = 4 * MIB as u64;
+
+/// A hand-over names the node that shall take an actor next: so long others leave it to that one.
+pub const HANDOVER_WAIT: Duration = Duration::from_secs(10);
+
+/// When a history shows a generation as high as a hold's, the record is written above it, and the
+/// history listed anew: at most so often for one hold.
+pub const OWNER_REWRITES_MAX: usize = 4;
+
+/// What the bucket's clock may show between a lease's renewal and a write that is acknowledged, beyond
+/// `LEASE_TTL`: it tells whole seconds, and a write is dated when it lands.
+pub const ACKNOWLEDGE_SLACK: Duration = Duration::from_secs(2);
+
+/// Objects of one history that are fetched at once.
+pub const RESTORE_FETCHES: usize = 8;
+
+/// What those fetched ahead of the next one may have together.
+pub const RESTORE_AHEAD_BYTES: u64 = 32 * MIB as u64;
+
+/// An object above this is fetched with the wait of an upload.
+pub const RESTORE_LARGE_BYTES: u64 = 8 * MIB as u64;
+
+/// Objects of more pages are read and written apart from the threads that run actors.
+pub const PAGES_ON_THREAD_MAX: u32 = 256;
+
+/// Snapshots and merged objects that a node writes at once: each is in memory as a whole.
+pub const STAND_INS_AT_ONCE: usize = 2;
+
+/// Releases a node remembers, so that waking an actor again costs one write.
+pub const RELEASES_KEPT_MAX: usize = 20_000;
+
+/// A collection looks at the ownership record again after so many deletes.
+pub const COLLECT_BATCH: usize = 100;
 
 /// How often an event is passed on from node to node; past that it is refused with 503. More than one
 /// is needed only while its actor moves.

@@ -3,6 +3,7 @@
 mod alarm;
 mod answer;
 mod browser;
+mod cluster;
 mod disk;
 mod index;
 mod node;
@@ -14,6 +15,7 @@ mod wait;
 pub use alarm::{HOUR_MS, now_ms};
 pub use answer::Answer;
 pub use browser::Browser;
+pub use cluster::{Cluster, TAKEOVER_PATIENCE, Way};
 pub use disk::{Disk, SmallDisk};
 pub use index::open;
 pub use node::{Actor, Node, Setup, component, run, wasmkeep};
@@ -22,4 +24,4 @@ pub use server::Server;
 pub use socket::{
     BINARY, CLOSE, CONTINUATION, FIN, Frame, PING, PONG, TEXT, WebSocket, masked, upgrade,
 };
-pub use wait::{SetAtTheEnd, eventually, in_parallel, patience};
+pub use wait::{SetAtTheEnd, eventually, eventually_within, in_parallel, patience};

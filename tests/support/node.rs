@@ -324,6 +324,15 @@ impl Node {
         self.running.wait_for_exit();
     }
 
+    /// Stops the process as a machine does that is paused: it learns nothing of it.
+    pub fn pause(&self) {
+        self.running.signal(libc::SIGSTOP);
+    }
+
+    pub fn go_on(&self) {
+        self.running.signal(libc::SIGCONT);
+    }
+
     /// Starts a stopped node on the same data.
     pub fn start_again(&mut self) {
         self.running = Running::start(&self.setup, &self.home);

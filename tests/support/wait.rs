@@ -1,6 +1,17 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// As `eventually`, where something takes longer by design.
+#[track_caller]
+pub fn eventually_within(time: Duration, what: &str, mut condition: impl FnMut() -> bool) {
+    let time = time.max(patience());
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < time, "not within {time:?}: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// Waits until `condition` holds. `WASMKEEP_TEST_PATIENCE_SECS` lengthens it on slow machines.
 #[track_caller]
 pub fn eventually(what: &str, condition: impl FnMut() -> bool) {

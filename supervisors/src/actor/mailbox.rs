@@ -26,6 +26,10 @@ pub enum ActorMessage {
     Event(Box<QueuedEvent>),
     /// An operator reads the database.
     Inspect(Box<QueuedInspection>),
+    /// In a cluster: an upload of what the actor wrote has ended, and more may wait.
+    Shipped,
+    /// In a cluster: a term of the node's lease has ended, and the holds of it.
+    Lapsed,
     /// Give back what only the next event would use, if there was none for a moment.
     RestCheck,
     /// Hibernate if the idle timeout has passed.

@@ -6,6 +6,7 @@
 //! reply.
 
 mod idle;
+mod owner;
 mod sockets;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use super::inspection::QueuedInspection;
 use super::mailbox::{ActorMessage, QueuedEvent, Shared};
 use super::queue::{Permit, Running};
 use super::residents::{Residence, Residents};
+use self::owner::NotHere;
 use super::scope::{ActorScope, Attempt, EndOfEvent, ScopePorts};
 use crate::access::Access;
 use crate::event::{Caller, Kind, Ran, Reason, Refusal, Reply, ReplyTo, Request, Task};
@@ -55,6 +57,8 @@ pub struct State {
     initialised: bool,
     last_event: Instant,
     checks: idle::Armed,
+    /// Says when an upload of this hold has ended.
+    follows: Option<owner::AbortOnDrop>,
     /// Given up last, so it stands last: only once nothing of the actor is held any more.
     residence: Option<Residence>,
 }
@@ -81,6 +85,7 @@ impl Process for ActorProcess {
             initialised: false,
             last_event: Instant::now(),
             checks: idle::Armed::default(),
+            follows: None,
             residence: Some(residence),
         };
         // The event it was started for may never come.
@@ -96,25 +101,31 @@ impl Process for ActorProcess {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             ActorMessage::Event(event) => {
-                self.take(*event, state).await;
+                self.take(&myself, *event, state).await;
                 self.arm_checks(&myself, state);
             }
             ActorMessage::Inspect(inspection) => {
-                self.inspect(*inspection, state);
+                self.inspect(&myself, *inspection, state).await;
                 self.arm_checks(&myself, state);
             }
             ActorMessage::RestCheck => self.check_rest(&myself, state),
-            ActorMessage::IdleCheck => self.check_idle(&myself, state),
+            ActorMessage::Shipped => self.ship_more(&myself, state),
+            ActorMessage::Lapsed => {
+                if !state.scope.may_run() {
+                    self.lose_hold(state);
+                }
+            }
+            ActorMessage::IdleCheck => self.check_idle(&myself, state).await,
             ActorMessage::Evict(heir) => {
                 if let Some(residence) = &mut state.residence {
                     residence.bequeath(heir);
                 }
-                self.leave_memory(&myself, state, "evicted");
+                self.leave_memory(&myself, state, "evicted").await;
             }
-            ActorMessage::Hibernate => self.leave_memory(&myself, state, "asked"),
+            ActorMessage::Hibernate => self.leave_memory(&myself, state, "asked").await,
             ActorMessage::Close => {
                 state.shared.gate.close();
-                self.leave_memory(&myself, state, "stopping");
+                self.leave_memory(&myself, state, "stopping").await;
             }
         }
         Ok(())
@@ -123,31 +134,63 @@ impl Process for ActorProcess {
 
 impl ActorProcess {
     /// Takes one event off the queue and runs it, unless nobody waits for it any more.
-    async fn take(&self, event: QueuedEvent, state: &mut State) {
+    async fn take(
+        &self,
+        myself: &ActorRef<ActorMessage>,
+        event: QueuedEvent,
+        state: &mut State,
+    ) {
         let QueuedEvent { permit, task, mut reply, ticket } = event;
         // Dropped before the reply: whoever learns of a panic finds the gate closed.
         let turn = Turn::begin(permit, state);
-        if !ticket.start() {
-            self.0.counters.of(task.kind()).skipped.inc();
-            self.did_not_run(&task, Outcome::Skipped, state);
-        } else if self.0.residents.grace_is_over() {
-            self.did_not_run(&task, Outcome::Refused(Reason::Stopping), state);
-            reply.send(Err(Refusal::not_run(Reason::Stopping)));
-        } else {
-            self.follow(state);
-            self.run(task, &mut reply, state).await;
+        if self.0.residents.grace_is_over() {
+            self.refuse(&task, Refusal::not_run(Reason::Stopping), &mut reply, state);
+            return self.end_turn(turn, state);
+        }
+        match self.ensure_owner(myself, state).await {
+            Err(NotHere::Refused(refusal)) => self.refuse(&task, refusal, &mut reply, state),
+            Err(NotHere::Elsewhere(node)) => {
+                let sockets = &self.0.scope.sockets;
+                sockets.close_of(&state.shared.address, "another node has this actor");
+                reply.hand_back(node, task);
+                self.end_turn(turn, state);
+                return self.leave_if_idle(myself, state).await;
+            }
+            // Last: until here the sender may leave.
+            Ok(()) if !ticket.start() => {
+                self.0.counters.of(task.kind()).skipped.inc();
+                self.did_not_run(&task, Outcome::Skipped, state);
+            }
+            Ok(()) => {
+                if let Some(may_answer) = state.scope.may_answer() {
+                    reply.only_while(may_answer);
+                }
+                self.follow(state);
+                self.run(task, &mut reply, state).await;
+            }
         }
         self.end_turn(turn, state);
     }
 
+    fn refuse(&self, task: &Task, refusal: Refusal, reply: &mut ReplyTo, state: &State) {
+        self.did_not_run(task, Outcome::Refused(refusal.reason), state);
+        reply.send(Err(refusal));
+    }
+
     /// Lets an operator read the database, for at most an event's wall.
-    fn inspect(&self, queued: QueuedInspection, state: &mut State) {
+    async fn inspect(
+        &self,
+        myself: &ActorRef<ActorMessage>,
+        queued: QueuedInspection,
+        state: &mut State,
+    ) {
         let turn = Turn::begin(queued.permit, state);
-        if !self.0.residents.grace_is_over() {
+        // Dropped unread, its sender learns that the actor cannot be read here now.
+        if !self.0.residents.grace_is_over() && self.ensure_owner(myself, state).await.is_ok() {
             let deadline = Instant::now() + self.0.scope.wall_budget;
             state.scope.begin_event(&Caller::Outside, deadline);
             state.scope.inspect(queued.inspection);
-            self.end_event(state, None);
+            self.end_event(state, None).await;
         }
         self.end_turn(turn, state);
     }
@@ -201,7 +244,7 @@ impl ActorProcess {
     ) -> Outcome {
         state.scope.begin_event(&request.caller, deadline);
         let served = self.serve(request, reply, state, deadline).await;
-        self.end_event(state, None);
+        self.end_event(state, None).await;
         match served {
             Ok(()) => Outcome::Answered,
             Err(refusal) => {
@@ -234,7 +277,7 @@ impl ActorProcess {
             }
         };
         let number = attempt.map(|attempt| attempt.number);
-        match self.end_event(state, attempt) {
+        match self.end_event(state, attempt).await {
             EndOfEvent::Kept | EndOfEvent::Deleted => {
                 reply.send(Ok(Reply::done()));
                 (outcome, number)
@@ -274,8 +317,11 @@ impl ActorProcess {
         }
     }
 
-    fn end_event(&self, state: &mut State, attempt: Option<Attempt>) -> EndOfEvent {
-        let end = state.scope.end_event(attempt);
+    async fn end_event(&self, state: &mut State, attempt: Option<Attempt>) -> EndOfEvent {
+        let mut end = state.scope.end_event(attempt);
+        if end == EndOfEvent::Deleted && !state.scope.ship_delete().await {
+            end = EndOfEvent::GivenUp;
+        }
         if end != EndOfEvent::Kept {
             state.instance = None;
             state.initialised = false;

@@ -230,6 +230,11 @@ impl Residents {
         self.shards.iter().flat_map(|s| lock(s).values().cloned().collect::<Vec<_>>()).collect()
     }
 
+    /// Actors that may become resident without another's leaving.
+    pub fn free_seats(&self) -> usize {
+        self.seats.available_permits()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| lock(shard).is_empty())
     }

@@ -22,7 +22,7 @@ pub use socket::{
     SocketTask, Utf8,
 };
 
-use crate::address::Address;
+use crate::address::{Address, NodeId};
 
 /// One header: its name in lower case, and its bytes.
 pub type Header = (Bytes, Bytes);
@@ -238,30 +238,65 @@ pub struct Event {
     pub ticket: Ticket,
 }
 
-/// Where the answer to an event goes. Dropped unused, its receiver learns that too.
+/// What comes back for an event.
 #[derive(Debug)]
-pub struct ReplyTo {
-    sender: Option<tokio::sync::oneshot::Sender<Result<Reply, Refusal>>>,
-    status: Option<u16>,
+pub enum Answer {
+    Ended(Result<Reply, Refusal>),
+    /// Another node has the actor: nothing ran here, and all of it is handed back.
+    Elsewhere(NodeId, Task),
 }
 
+/// Where the answer to an event goes. Dropped unused, its receiver learns that too.
+pub struct ReplyTo {
+    sender: Option<tokio::sync::oneshot::Sender<Answer>>,
+    status: Option<u16>,
+    /// Whether the node may still answer for the actor; without it, it always may.
+    may_answer: Option<MayAnswer>,
+}
+
+/// Asked when an answer leaves.
+pub type MayAnswer = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// Receives the answer to an event.
-pub type ReplyFrom = tokio::sync::oneshot::Receiver<Result<Reply, Refusal>>;
+pub type ReplyFrom = tokio::sync::oneshot::Receiver<Answer>;
+
+impl fmt::Debug for ReplyTo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplyTo").field("status", &self.status).finish_non_exhaustive()
+    }
+}
 
 impl ReplyTo {
     pub fn channel() -> (Self, ReplyFrom) {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        (Self { sender: Some(sender), status: None }, receiver)
+        (Self { sender: Some(sender), status: None, may_answer: None }, receiver)
+    }
+
+    /// From now on an answer of the actor leaves only while this holds.
+    pub fn only_while(&mut self, may_answer: MayAnswer) {
+        self.may_answer = Some(may_answer);
+    }
+
+    /// Hands the task back: another node has the actor.
+    pub fn hand_back(&mut self, owner: NodeId, task: Task) {
+        if let Some(sender) = self.sender.take() {
+            let _ = sender.send(Answer::Elsewhere(owner, task));
+        }
     }
 
     /// Sends the answer; false when one was sent before or nobody waits for it.
     pub fn send(&mut self, answer: Result<Reply, Refusal>) -> bool {
         let Some(sender) = self.sender.take() else { return false };
+        let may_answer = self.may_answer.as_ref().is_none_or(|may_answer| may_answer());
+        let answer = match answer {
+            Ok(_) if !may_answer => Err(Refusal::ran(Reason::LeaseLost)),
+            answer => answer,
+        };
         self.status = Some(match &answer {
             Ok(reply) => reply.status,
             Err(refusal) => refusal.reason.status(),
         });
-        sender.send(answer).is_ok()
+        sender.send(Answer::Ended(answer)).is_ok()
     }
 
     /// The status of the answer that was sent.

@@ -56,6 +56,9 @@ pub enum Reason {
     NotInstantiated,
     DatabaseUnusable,
     HostFault,
+    NoLease,
+    LeaseLost,
+    HistoryUnusable,
 }
 
 /// What is said of one reason.
@@ -73,7 +76,7 @@ pub struct ReasonRow {
 }
 
 /// One row a reason, in the order of `Reason`.
-pub const REASONS: [ReasonRow; 25] = [
+pub const REASONS: [ReasonRow; 28] = [
     ReasonRow {
         reason: Reason::BadRequest,
         word: "bad-request",
@@ -312,6 +315,36 @@ pub const REASONS: [ReasonRow; 25] = [
         when: "a fault of the server",
         remedy: "report it, with the log",
     },
+    ReasonRow {
+        reason: Reason::NoLease,
+        word: "no-lease",
+        status: 503,
+        sentence: "this node may not run actors at present; retry",
+        event: "not-run",
+        when: "in a cluster: the node has no lease, because the bucket does not answer it or another \
+               node ended its lease, or the actor's record could not be read or written",
+        remedy: "retry; `/_wasmkeep/ready` and the log say what is wrong",
+    },
+    ReasonRow {
+        reason: Reason::LeaseLost,
+        word: "lease-lost",
+        status: 503,
+        sentence: "the node lost its lease while the event ran; what it did may be lost",
+        event: "ran",
+        when: "in a cluster: the event ended after its node's right to answer for the actor had",
+        remedy: "ask for the state before you repeat it: only durable writes that were acknowledged \
+                 are certain",
+    },
+    ReasonRow {
+        reason: Reason::HistoryUnusable,
+        word: "history-unusable",
+        status: 500,
+        sentence: "the actor's history in the bucket cannot be restored",
+        event: "not-run",
+        when: "in a cluster: an object of the actor's history is missing or damaged, or was written by a \
+               newer version than this node's",
+        remedy: "the log names the object. Nothing is guessed and nothing is overwritten",
+    },
 ];
 
 impl Ran {
@@ -447,6 +480,8 @@ mod tests {
                     | Reason::Stopping
                     | Reason::Unavailable
                     | Reason::Quarantined
+                    | Reason::NoLease
+                    | Reason::LeaseLost
                     | Reason::OwnerUnreachable
                     | Reason::TooManyHops
             );

@@ -31,7 +31,7 @@ use self::scope::{FrontCalls, FrontScope};
 use crate::address::{Address, Tenant};
 use crate::call::CallPorts;
 use crate::event::{
-    Body, BodyError, BodyStream, Kind, Reason, Refusal, Reply, ReplyTo, Request, Task,
+    Answer, Body, BodyError, BodyStream, Kind, Reason, Refusal, Reply, ReplyTo, Request, Task,
 };
 use crate::guest_log::LogRate;
 use crate::limits::FRONT_LOG_LINES_PER_SECOND;
@@ -149,7 +149,12 @@ impl Front {
                 let shared = Arc::clone(&self.shared);
                 let task = self.runtime.spawn(serve(shared, slot, request, to, handed_over));
                 let mut instance = Instance(Some(task));
-                match from.await.unwrap_or_else(|_| Err(Refusal::ran(Reason::HostFault))) {
+                let answer = match from.await {
+                    Ok(Answer::Ended(answer)) => answer,
+                    // It is no actor's: no other node has it.
+                    Ok(Answer::Elsewhere(..)) | Err(_) => Err(Refusal::ran(Reason::HostFault)),
+                };
+                match answer {
                     Ok(reply) => Ok((reply, instance)),
                     Err(refusal) => {
                         instance.let_go();

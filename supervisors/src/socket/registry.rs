@@ -211,11 +211,7 @@ impl Sockets {
     /// The node stops: closes every socket, and waits for that a while.
     pub async fn stop(&self, wait: Duration) {
         self.stopping.store(true, Ordering::SeqCst);
-        for shard in &self.shards {
-            for socket in lock(shard).values().flatten() {
-                socket.close(Closing::new(rules::RESTART, "this node is stopping"));
-            }
-        }
+        self.close_all("this node is stopping");
         let closed = tokio::time::timeout(wait, async {
             while self.connected.load(Ordering::SeqCst) > 0 {
                 sleep(STOP_POLL).await;
@@ -224,6 +220,22 @@ impl Sockets {
         if closed.await.is_err() {
             let left = self.connected.load(Ordering::SeqCst);
             tracing::warn!(sockets = left, "cut off by the stop");
+        }
+    }
+
+    /// Sends every client away, to connect anew: this node may not serve the actors any more.
+    pub fn close_all(&self, why: &str) {
+        for shard in &self.shards {
+            for socket in lock(shard).values().flatten() {
+                socket.close(Closing::new(rules::RESTART, why));
+            }
+        }
+    }
+
+    /// The same with the clients of one actor, which another node has.
+    pub fn close_of(&self, address: &Address, why: &str) {
+        for socket in self.shard(address).get(address).into_iter().flatten() {
+            socket.close(Closing::new(rules::RESTART, why));
         }
     }
 

@@ -30,6 +30,10 @@ pub enum BucketFault {
     LostAnswer,
     /// It is carried out so much later, and the caller is told nothing.
     Late(Duration),
+    /// It is carried out at once, and the caller is told so much later, whatever it waits for.
+    AnsweredLate(Duration),
+    /// It never reaches the bucket, and the caller is never told anything.
+    Silent,
     /// It is not carried out, and the bucket says so: 409, 429, 500, 503.
     Answered(u16),
     /// It is carried out, and the bucket says that it failed.
@@ -38,6 +42,8 @@ pub enum BucketFault {
     NoCondition,
     /// A page ends after so many keys.
     Short(u16),
+    /// A page has no keys and says that there are more.
+    NoKeys,
     Denied,
     /// Nothing is wrong with this one.
     None,
@@ -53,6 +59,8 @@ pub struct FaultyBucket {
 struct State {
     faults: VecDeque<(Operation, BucketFault)>,
     asked: Vec<(Operation, String)>,
+    meanwhile: Vec<(Operation, String, Bytes)>,
+    is_cut_off: bool,
 }
 
 impl FaultyBucket {
@@ -63,6 +71,24 @@ impl FaultyBucket {
     /// The next operation of this kind that has no fault yet has this one.
     pub fn fails(&self, operation: Operation, fault: BucketFault) {
         self.state().faults.push_back((operation, fault));
+    }
+
+    /// Right before the next operation of this kind, somebody else writes this object.
+    pub fn meanwhile(&self, operation: Operation, key: &str, body: &[u8]) {
+        let body = Bytes::copy_from_slice(body);
+        self.state().meanwhile.push((operation, key.to_owned(), body));
+    }
+
+    /// The keys that operations of this kind were asked for, a listing's prefix.
+    pub fn asked_for(&self, operation: Operation) -> Vec<String> {
+        let state = self.state();
+        let asked = state.asked.iter().filter(|(asked, _)| *asked == operation);
+        asked.map(|(_, key)| key.clone()).collect()
+    }
+
+    /// While it is cut off, no request reaches it.
+    pub fn cut_off(&self, is_cut_off: bool) {
+        self.state().is_cut_off = is_cut_off;
     }
 
     /// How many operations of this kind were asked for.
@@ -77,6 +103,16 @@ impl FaultyBucket {
     fn next(&self, operation: Operation, key: &str) -> BucketFault {
         let mut state = self.state();
         state.asked.push((operation, key.to_owned()));
+        let all = std::mem::take(&mut state.meanwhile);
+        let (meanwhile, later): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(of, ..)| *of == operation);
+        state.meanwhile = later;
+        for (_, key, body) in meanwhile {
+            let _ = self.bucket.write(&key, body, &Cond::Any);
+        }
+        if state.is_cut_off {
+            return BucketFault::LostRequest;
+        }
         let at = state.faults.iter().position(|(of, _)| *of == operation);
         let fault = at.and_then(|at| state.faults.remove(at));
         fault.map_or(BucketFault::None, |(_, fault)| fault)
@@ -99,7 +135,7 @@ impl FaultyBucket {
         let answered = |status| Doubt::Answered { status, code: "Fault".into() };
         let timed_out = Doubt::TimedOut(wait.longest());
         match fault {
-            BucketFault::None | BucketFault::Short(_) => act(bucket, true),
+            BucketFault::None | BucketFault::Short(_) | BucketFault::NoKeys => act(bucket, true),
             BucketFault::NoCondition => act(bucket, false),
             BucketFault::LostRequest => {
                 sleep(wait.longest()).await;
@@ -118,6 +154,12 @@ impl FaultyBucket {
                 sleep(wait.longest()).await;
                 Err(unknown(timed_out))
             }
+            BucketFault::AnsweredLate(later) => {
+                let outcome = act(bucket, true);
+                sleep(later).await;
+                outcome
+            }
+            BucketFault::Silent => std::future::pending().await,
             BucketFault::Answered(status) => Err(unknown(answered(status))),
             BucketFault::AnsweredAfterAll(status) => {
                 let _ = act(bucket, true);
@@ -175,10 +217,14 @@ impl Bucket for FaultyBucket {
             BucketFault::Short(keys) => keys.min(from.keys_max),
             _ => from.keys_max,
         };
+        let has_none = fault == BucketFault::NoKeys;
         let prefix = from.prefix.to_owned();
         let after = from.after.map(str::to_owned);
         let act = move |bucket: MemoryBucket, _| {
-            Ok(bucket.page(&ListFrom { prefix: &prefix, after: after.as_deref(), keys_max }))
+            let page =
+                bucket.page(&ListFrom { prefix: &prefix, after: after.as_deref(), keys_max });
+            let empty = || Page { objects: Vec::new(), has_more: true, date: page.date };
+            Ok(if has_none { empty() } else { page })
         };
         Box::pin(self.run(fault, wait, act, ListError::Unknown, ListError::Denied))
     }

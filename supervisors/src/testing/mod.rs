@@ -2,6 +2,7 @@
 //! memory that notice when a rule about them is broken, and a bucket in memory that fails as told.
 
 mod bucket_contract;
+mod captures;
 mod clock;
 mod databases;
 mod faulty_bucket;
@@ -11,6 +12,7 @@ mod memory_bucket;
 mod page;
 mod peers;
 mod random;
+mod steady_clock;
 mod tree;
 
 pub use bucket_contract::BucketContract;
@@ -23,4 +25,5 @@ pub use memory_bucket::MemoryBucket;
 pub use page::check_page;
 pub use peers::TreeOfPeers;
 pub use random::SeededRandom;
+pub use steady_clock::SteadyClock;
 pub use tree::TreeSetup;

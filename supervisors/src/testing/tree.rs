@@ -53,6 +53,7 @@ impl TreeSetup {
         let ports = TreePorts {
             databases: Arc::new(self.databases.clone()),
             clock: Arc::new(self.clock.clone()),
+            cluster: None,
         };
         let metrics = Arc::clone(&self.metrics);
         let tree = Tree::start(classes.collect(), ports, metrics, self.config.clone());

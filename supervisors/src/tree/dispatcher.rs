@@ -1,5 +1,5 @@
 //! Brings an event to its actor: refused by its class's access rule, put into the queue of a
-//! resident actor, or of one that is made resident for it.
+//! resident actor, or of one that is made resident for it. What another node has goes there.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -11,13 +11,15 @@ use tokio::sync::oneshot;
 
 use super::class_supervisor::{StartActor, Started};
 use super::directory::Directory;
+use super::elsewhere::Elsewhere;
 use crate::access::Access;
 use crate::actor::inspection::Inspection;
 use crate::actor::queue::{NotAdmitted, Permit};
 use crate::actor::{Mailbox, Residents};
-use crate::address::{Address, Class};
+use crate::address::{Address, Class, NodeId};
 use crate::event::{
-    Caller, Event, Kind, Reason, Refusal, Reply, ReplyFrom, SocketEvent, SocketTask, Task, Ticket,
+    Answer, Caller, Event, Kind, Reason, Refusal, Reply, ReplyFrom, ReplyTo, SocketEvent,
+    SocketTask, Task, Ticket,
 };
 use crate::limits::ADMISSION_WAIT;
 use crate::metrics::Metrics;
@@ -26,6 +28,13 @@ use crate::tap::{EventHead, Happening, Outcome, Tap};
 
 /// How often an event may meet an actor that has just left memory before it is refused.
 const ATTEMPTS: usize = 8;
+
+/// What became of an event.
+pub(super) enum Delivered {
+    Here(Reply),
+    /// It has not run: that node has the actor.
+    Elsewhere(NodeId, Box<Event>),
+}
 
 /// Takes a place in an actor's queue.
 type Admit = fn(&Mailbox) -> Result<Permit, NotAdmitted>;
@@ -39,6 +48,8 @@ pub struct Dispatcher {
     pub tap: Arc<Tap>,
     /// How long a socket's message waits for room.
     pub wall_budget: Duration,
+    /// Of a node in a cluster.
+    pub elsewhere: Option<Elsewhere>,
 }
 
 impl Deliver for Dispatcher {
@@ -66,7 +77,38 @@ impl Dispatcher {
     }
 
     async fn deliver_once(&self, event: Event, reply: ReplyFrom) -> Result<Reply, Refusal> {
-        let ticket = event.ticket.clone();
+        match self.deliver_here(event, reply).await? {
+            Delivered::Here(reply) => Ok(reply),
+            Delivered::Elsewhere(owner, event) => match &self.elsewhere {
+                Some(elsewhere) => elsewhere.relay(self, owner, event).await,
+                None => Err(Refusal::not_run(Reason::Unavailable)),
+            },
+        }
+    }
+
+    /// As `deliver`, for what another node sent: what is not here is handed back.
+    pub(super) async fn deliver_counted(
+        &self,
+        event: Event,
+        reply: ReplyFrom,
+    ) -> Result<Delivered, Refusal> {
+        let delivered = self.deliver_here(event, reply).await;
+        if let Err(refusal) = &delivered {
+            self.metrics.refused(refusal.reason);
+        }
+        delivered
+    }
+
+    /// As `deliver`, but hands back what another node has.
+    pub(super) async fn deliver_here(
+        &self,
+        event: Event,
+        reply: ReplyFrom,
+    ) -> Result<Delivered, Refusal> {
+        let (ticket, address) = (event.ticket.clone(), event.address.clone());
+        if let Some(owner) = self.elsewhere.as_ref().and_then(|to| to.learned(&address)) {
+            return Ok(Delivered::Elsewhere(owner, Box::new(event)));
+        }
         let _leaves = event.task.is_whole().then(|| Leaves(&ticket));
         // Copied only for who listens: the event itself is gone when it is refused.
         let noted = self.tap.is_open().then(|| (event.address.clone(), EventHead::of(&event.task)));
@@ -77,7 +119,16 @@ impl Dispatcher {
         }
         enqueued?;
         match reply.await {
-            Ok(answer) => answer,
+            Ok(Answer::Ended(answer)) => answer.map(Delivered::Here),
+            Ok(Answer::Elsewhere(owner, task)) => {
+                if let Some(elsewhere) = &self.elsewhere {
+                    elsewhere.learn(&address, &owner);
+                }
+                // Nobody waits at the other end: the answer comes from the other node.
+                let (reply, _) = ReplyTo::channel();
+                let event = Event { address, task, reply, ticket: ticket.clone() };
+                Ok(Delivered::Elsewhere(owner, Box::new(event)))
+            }
             Err(_) if ticket.has_started() => Err(Refusal::ran(Reason::HostFault)),
             Err(_) => Err(Refusal::not_run(Reason::Unavailable)),
         }
@@ -155,6 +206,8 @@ impl Dispatcher {
         let Some(access) = self.access.get(&address.class) else { return Err(no_class(address)) };
         access.admit(caller, &address.name, || {
             self.residents.find(address).is_some()
+                // In a cluster the bucket knows; the actor's process asks there.
+                || self.elsewhere.is_some()
                 || self.databases.has_file(address)
                 // What cannot be looked up now is looked up by the actor's process, which says why.
                 || self.databases.fileless_init(address).map_or(true, |known| known.is_some())

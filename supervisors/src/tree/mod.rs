@@ -7,6 +7,9 @@
 mod class_supervisor;
 mod directory;
 mod dispatcher;
+mod elsewhere;
+mod from_peers;
+mod lapses;
 mod restart;
 mod root_supervisor;
 #[cfg(test)]
@@ -18,7 +21,8 @@ use std::time::Duration;
 
 use ractor::{Actor as _, ActorRef};
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::access::Access;
 use crate::actor::inspection::Inspection;
@@ -26,19 +30,27 @@ use crate::actor::mailbox::ActorMessage;
 use crate::actor::process::ClassRuntime;
 use crate::actor::scope::ScopePorts;
 use crate::actor::{InspectError, Inspected, QueueLength, Residents, Served, Standing};
-use crate::address::{Address, Class, Tenant};
+use crate::address::{Address, Class, NodeId, Tenant};
 use crate::alarm::{Bell, TimerParts};
 use crate::call::CallPorts;
 use crate::event::{Caller, Event, OpenRequest, Reason, Refusal, Reply, ReplyFrom};
 use crate::front::{Front, FrontConfig, FrontSpec};
-use crate::limits::{ALARMS_AT_ONCE, SOCKET_CLOSES_AT_ONCE, SOCKET_STOP_WAIT};
+use crate::lease::{Load, Validity};
+use crate::limits::{
+    ALARMS_AT_ONCE, SOCKET_CLOSES_AT_ONCE, SOCKET_STOP_WAIT, TAKEOVER_LOOK_AGAIN, TAKEOVER_WAIT,
+};
 use crate::metrics::Metrics;
-use crate::ports::{Clock, Database, Databases, Deliver, Guest};
+use crate::node::Peers;
+use crate::ports::{Clock, Database, Databases, Deliver, Guest, PeerLink};
+use crate::replica::Replicas;
 use crate::socket::{Line, Opened, Sockets, SocketsParts};
 use crate::tap::{Listener, Tap};
 use crate::values::Values;
 use directory::Directory;
 use dispatcher::Dispatcher;
+use elsewhere::{Elsewhere, NotOpened};
+pub use from_peers::PeersOfTree;
+use lapses::LapsesParts;
 use root_supervisor::{RootSupervisor, StartChild};
 
 /// How often a stop looks whether the last actor has left memory.
@@ -64,6 +76,17 @@ pub struct ClassSpec {
 pub struct TreePorts {
     pub databases: Arc<dyn Databases>,
     pub clock: Arc<dyn Clock>,
+    /// None on a node of its own.
+    pub cluster: Option<ClusterPorts>,
+}
+
+/// What a node of a cluster has beside: the right to act, the bucket, and the other nodes.
+#[derive(Clone)]
+pub struct ClusterPorts {
+    pub validity: Arc<Validity>,
+    pub replicas: Arc<Replicas>,
+    pub peers: Arc<Peers>,
+    pub link: Arc<dyn PeerLink>,
 }
 
 /// A running supervision tree.
@@ -75,6 +98,7 @@ pub struct Tree {
     residents: Arc<Residents>,
     bell: Arc<Bell>,
     sockets: Arc<Sockets>,
+    replicas: Option<Arc<Replicas>>,
     idle_timeout: Duration,
     given_up: watch::Receiver<bool>,
 }
@@ -102,6 +126,10 @@ impl Tree {
             metrics: Arc::clone(&metrics),
             tap: Arc::clone(&tap),
             wall_budget: config.wall_budget,
+            elsewhere: ports.cluster.as_ref().map(|cluster| {
+                let (link, peers) = (Arc::clone(&cluster.link), Arc::clone(&cluster.peers));
+                Elsewhere::new(link, peers, Arc::clone(&ports.databases))
+            }),
         });
         let deliver: Arc<dyn Deliver> = Arc::clone(&dispatcher) as _;
         let timer = TimerParts {
@@ -134,6 +162,7 @@ impl Tree {
                 sockets: Arc::clone(&sockets),
                 sockets_end_with_actor: spec.access != Access::Open,
                 wall_budget: config.wall_budget,
+                replicas: ports.cluster.as_ref().map(|cluster| Arc::clone(&cluster.replicas)),
             };
             let runtime = ClassRuntime {
                 guest: watch::Sender::new(spec.guest),
@@ -157,6 +186,14 @@ impl Tree {
                 at_once: SOCKET_CLOSES_AT_ONCE.min(config.instances_max.div_ceil(4)),
                 handed: Arc::default(),
             }),
+            lapses: ports.cluster.as_ref().map(|cluster| {
+                Arc::new(LapsesParts {
+                    validity: Arc::clone(&cluster.validity),
+                    residents: Arc::clone(&residents),
+                    sockets: Arc::clone(&sockets),
+                })
+            }),
+            replicas: ports.cluster.as_ref().map(|cluster| Arc::clone(&cluster.replicas)),
             residents: Arc::clone(&residents),
             metrics: Arc::clone(&metrics),
             given_up: given_up_sender,
@@ -171,6 +208,7 @@ impl Tree {
             residents,
             bell,
             sockets,
+            replicas: ports.cluster.map(|cluster| cluster.replicas),
             idle_timeout,
             given_up,
         })
@@ -195,13 +233,62 @@ impl Tree {
         request: OpenRequest,
         caller: Caller,
     ) -> Result<Opened, Refusal> {
-        let opened = Line::open(&self.sockets, address, request, caller).await;
+        let opened = match &self.dispatcher.elsewhere {
+            None => self.open_socket_here(address, request, caller).await,
+            Some(elsewhere) => self.open_anywhere(elsewhere, address, request, caller).await,
+        };
         if let Err(refusal) = &opened
             && refusal.reason == Reason::TooManySockets
         {
             self.dispatcher.metrics.refused(refusal.reason);
         }
         opened
+    }
+
+    async fn open_socket_here(
+        &self,
+        address: &Address,
+        request: OpenRequest,
+        caller: Caller,
+    ) -> Result<Opened, Refusal> {
+        Line::open(&self.sockets, address, request, caller).await
+    }
+
+    /// Where the actor is. An upgrade is held until a dead node's actors have moved.
+    async fn open_anywhere(
+        &self,
+        elsewhere: &Elsewhere,
+        address: &Address,
+        request: OpenRequest,
+        caller: Caller,
+    ) -> Result<Opened, Refusal> {
+        let until = Instant::now() + TAKEOVER_WAIT;
+        loop {
+            if elsewhere.learned(address).is_none() {
+                let opened = self.open_socket_here(address, request.clone(), caller.clone()).await;
+                match opened {
+                    Err(refusal) if self.owner_elsewhere(address, &refusal).is_some() => {}
+                    opened => return opened,
+                }
+            }
+            let Some(owner) = elsewhere.learned(address) else { continue };
+            let asked = (request.clone(), caller.clone());
+            let refusal = match elsewhere.open_socket(owner, address, asked).await {
+                Ok(opened) => return Ok(opened),
+                Err(NotOpened::Refused(refusal)) => return Err(refusal),
+                Err(NotOpened::NotReached(refusal)) => refusal,
+            };
+            if Instant::now() >= until {
+                return Err(refusal);
+            }
+            sleep(TAKEOVER_LOOK_AGAIN).await;
+        }
+    }
+
+    /// The node that has the actor, if a refusal says that this one has not.
+    fn owner_elsewhere(&self, address: &Address, refusal: &Refusal) -> Option<NodeId> {
+        let elsewhere = self.dispatcher.elsewhere.as_ref()?;
+        (refusal.reason == Reason::OwnerUnreachable).then(|| elsewhere.learned(address))?
     }
 
     #[cfg(test)]
@@ -259,6 +346,18 @@ impl Tree {
     /// The WebSockets that an actor has, those being opened among them.
     pub fn sockets_of(&self, address: &Address) -> usize {
         self.sockets.count_of(address)
+    }
+
+    /// How much of what this node may take it has, as other nodes are told.
+    pub fn load(&self) -> Load {
+        let gauge = |value: i64| u64::try_from(value).unwrap_or_default();
+        let metrics = &self.dispatcher.metrics;
+        let resident = gauge(metrics.residents.get());
+        Load {
+            resident,
+            capacity: resident + self.residents.free_seats() as u64,
+            sockets: gauge(metrics.sockets.get()),
+        }
     }
 
     pub fn is_resident(&self, address: &Address) -> bool {
@@ -320,7 +419,18 @@ impl Tree {
         }
         // Last: what queued events sent still leaves.
         self.sockets.stop(SOCKET_STOP_WAIT).await;
+        self.release_parked().await;
         let _ = self.root.stop_and_wait(None, Some(grace)).await;
+    }
+
+    /// The holds of actors that left memory with sockets, which have none any more.
+    async fn release_parked(&self) {
+        let Some(replicas) = &self.replicas else { return };
+        let mut releases = JoinSet::new();
+        for held in replicas.unpark_all() {
+            releases.spawn(held.leave(None, None));
+        }
+        releases.join_all().await;
     }
 
     async fn empty_within(&self, grace: Duration) -> bool {

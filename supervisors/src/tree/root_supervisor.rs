@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::class_supervisor::{ClassSupervisor, StartActor};
 use super::directory::Directory;
+use super::lapses::{LapsesParts, LapsesProcess};
 use super::restart::{Child, Decision, Exit, decide};
 use crate::actor::Residents;
 use crate::actor::process::ClassRuntime;
@@ -18,6 +19,7 @@ use crate::address::Class;
 use crate::alarm::{TimerParts, TimerProcess};
 use crate::limits::RESTART_WINDOW;
 use crate::metrics::Metrics;
+use crate::replica::{ReplicaSupervisor, Replicas};
 use crate::socket::{SocketsParts, SocketsProcess};
 
 pub struct RootSupervisor {
@@ -25,6 +27,9 @@ pub struct RootSupervisor {
     pub classes: HashMap<Class, Arc<ClassRuntime>>,
     pub timer: Arc<TimerParts>,
     pub sockets: Arc<SocketsParts>,
+    /// Of a node in a cluster.
+    pub lapses: Option<Arc<LapsesParts>>,
+    pub replicas: Option<Arc<Replicas>>,
     pub residents: Arc<Residents>,
     pub metrics: Arc<Metrics>,
     /// Becomes true when the node cannot go on.
@@ -39,6 +44,8 @@ enum ChildName {
     Class(Class),
     Timer,
     Sockets,
+    Replicas,
+    Lapses,
 }
 
 impl ChildName {
@@ -48,6 +55,8 @@ impl ChildName {
             ChildName::Class(_) => "class-supervisor",
             ChildName::Timer => "timer",
             ChildName::Sockets => "sockets",
+            ChildName::Replicas => "replica-supervisor",
+            ChildName::Lapses => "lapses",
         }
     }
 }
@@ -69,6 +78,13 @@ impl Process for RootSupervisor {
         (): (),
     ) -> Result<State, ActorProcessingErr> {
         let mut state = State::default();
+        // Before the actors that need it.
+        if self.replicas.is_some() {
+            self.start_child(&myself, ChildName::Replicas, &mut state).await?;
+        }
+        if self.lapses.is_some() {
+            self.start_child(&myself, ChildName::Lapses, &mut state).await?;
+        }
         for class in self.classes.keys() {
             self.start_child(&myself, ChildName::Class(class.clone()), &mut state).await?;
         }
@@ -151,6 +167,20 @@ impl RootSupervisor {
                 let (sockets, _joined) =
                     SocketsProcess::spawn_linked(None, process, (), root).await?;
                 sockets.get_id()
+            }
+            ChildName::Replicas => {
+                let Some(replicas) = &self.replicas else { return Ok(()) };
+                let process = ReplicaSupervisor(Arc::clone(replicas));
+                let (supervisor, _joined) =
+                    ReplicaSupervisor::spawn_linked(None, process, (), root).await?;
+                supervisor.get_id()
+            }
+            ChildName::Lapses => {
+                let Some(lapses) = &self.lapses else { return Ok(()) };
+                let process = LapsesProcess(Arc::clone(lapses));
+                let (lapses, _joined) =
+                    LapsesProcess::spawn_linked(None, process, (), root).await?;
+                lapses.get_id()
             }
         };
         state.children.insert(id, name);

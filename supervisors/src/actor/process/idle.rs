@@ -38,27 +38,35 @@ impl ActorProcess {
         }
     }
 
-    pub(super) fn check_idle(&self, myself: &ActorRef<ActorMessage>, state: &mut State) {
+    pub(super) async fn check_idle(&self, myself: &ActorRef<ActorMessage>, state: &mut State) {
         state.checks.idle = false;
         let idle = state.last_event.elapsed();
         if idle < self.0.idle_timeout {
             self.arm_idle_check(myself, state, self.0.idle_timeout - idle);
         } else if state.shared.gate.close_if_idle() {
-            self.leave_memory(myself, state, "idle");
+            self.leave_memory(myself, state, "idle").await;
         } else {
             self.arm_idle_check(myself, state, self.0.idle_timeout);
         }
     }
 
-    /// The gate is closed: gives up instance and database, and ends the process.
-    pub(super) fn leave_memory(
+    /// Another node has the actor: nothing keeps this process but what is queued.
+    pub(super) async fn leave_if_idle(&self, myself: &ActorRef<ActorMessage>, state: &mut State) {
+        if state.shared.gate.close_if_idle() {
+            self.leave_memory(myself, state, "elsewhere").await;
+        }
+    }
+
+    /// The gate is closed: gives up instance, database and hold, and ends the process.
+    pub(super) async fn leave_memory(
         &self,
         myself: &ActorRef<ActorMessage>,
         state: &mut State,
         cause: &'static str,
     ) {
         state.instance = None;
-        if let Err(fault) = state.scope.close() {
+        state.follows = None;
+        if let Err(fault) = state.scope.leave().await {
             // What was committed is in the WAL beside the file, and is read from there.
             tracing::error!(actor = %state.shared.address, error = %fault, "close failed");
         }

@@ -33,7 +33,7 @@ impl ActorProcess {
             // Before the event ends: a delete that it asked for takes this socket along.
             sockets.accept(&socket);
         }
-        self.end_event(state, None);
+        self.end_event(state, None).await;
         match served {
             Ok(()) => {
                 reply.send(Ok(Reply::done()));

@@ -1,7 +1,8 @@
 //! What an actor may ask during one event: its storage in `storage`, its alarm in `alarms`, its
-//! WebSockets in `sockets`; what begins and ends an event is here.
+//! WebSockets in `sockets`, its hold in a cluster in `hold`; what begins and ends an event is here.
 
 mod alarms;
+mod hold;
 mod inspect;
 mod sockets;
 mod storage;
@@ -26,6 +27,7 @@ use crate::ports::{
     CallError, CallRequest, CallResponse, Clock, Database, Databases, EventScope, GuestScope,
     RowSet, ScopeFuture, SqlError, SqlValue, StorageFault,
 };
+use crate::replica::{Held, Replicas};
 use crate::socket::Sockets;
 use crate::tap::{Happening, Tap};
 use crate::time::Timestamp;
@@ -43,6 +45,13 @@ enum Delete {
 
 struct State {
     database: Option<Box<dyn Database>>,
+    /// In a cluster: what lets this node act for the actor.
+    held: Option<Held>,
+    is_clustered: bool,
+    /// The actor deleted itself, and the bucket is not told yet.
+    owes_reset: bool,
+    /// The hold is new: the index of this node may not have the actor's alarm.
+    is_new_here: bool,
     deadline: Instant,
     delete: Delete,
     /// The database failed in this event: it must be closed and opened anew.
@@ -72,6 +81,11 @@ impl State {
         self.has_alarm = None;
     }
 
+    /// On a node of its own always; in a cluster while the actor is held.
+    fn may_write(&self) -> bool {
+        self.held.as_ref().map_or(!self.is_clustered, |held| held.right().is_valid())
+    }
+
     /// The actor was deleted in this event, or that was tried.
     fn is_deleted(&self) -> bool {
         matches!(self.delete, Delete::Done | Delete::Failed)
@@ -91,6 +105,8 @@ pub struct ScopePorts {
     /// A delete takes the actor's sockets along.
     pub sockets_end_with_actor: bool,
     pub wall_budget: Duration,
+    /// Of a node in a cluster: the bucket has what actors write.
+    pub replicas: Option<Arc<Replicas>>,
 }
 
 /// The `EventScope` of one resident actor.
@@ -124,6 +140,10 @@ impl ActorScope {
         let now = Instant::now();
         let state = State {
             database: None,
+            held: None,
+            is_clustered: ports.replicas.is_some(),
+            owes_reset: false,
+            is_new_here: false,
             deadline: now,
             delete: Delete::NotAsked,
             given_up: false,
@@ -176,6 +196,7 @@ impl ActorScope {
                     tracing::error!(actor = %self.address, error = %fault, "delete failed");
                     return EndOfEvent::GivenUp;
                 }
+                state.owes_reset = state.is_clustered;
                 self.end_sockets();
                 return EndOfEvent::Deleted;
             }
@@ -187,8 +208,11 @@ impl ActorScope {
             tracing::error!(actor = %self.address, error = %fault, "alarm not settled");
             state.given_up = true;
         }
+        if !state.given_up {
+            self.ship(&mut state);
+        }
         if std::mem::take(&mut state.given_up) {
-            state.forget_database();
+            self.give_up_hold(&mut state);
             return EndOfEvent::GivenUp;
         }
         EndOfEvent::Kept
@@ -202,6 +226,9 @@ impl ActorScope {
     fn end_alarm(&self, state: &mut State, attempt: Option<Attempt>) -> Result<(), StorageFault> {
         if let Some(attempt) = attempt {
             self.settle(state, attempt)?;
+        }
+        if std::mem::take(&mut state.is_new_here) && self.exists_now(state) {
+            state.alarm_changed = true;
         }
         if state.alarm_changed {
             self.index_alarm(state)?;
@@ -249,7 +276,7 @@ impl EventScope for ActorScope {
         sql: &'a str,
         params: Vec<SqlValue>,
     ) -> ScopeFuture<'a, Result<u64, SqlError>> {
-        Box::pin(std::future::ready(self.write_durably(sql, params)))
+        Box::pin(self.write_durably(sql, params))
     }
 
     fn delete_self(&self) {
@@ -260,7 +287,7 @@ impl EventScope for ActorScope {
     }
 
     fn delete_self_durable(&self) -> ScopeFuture<'_, Result<(), SqlError>> {
-        Box::pin(std::future::ready(self.delete_durably()))
+        Box::pin(self.delete_durably())
     }
 
     fn set_alarm(&self, at: Timestamp) -> Result<(), SqlError> {

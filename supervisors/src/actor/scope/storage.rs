@@ -12,6 +12,9 @@ impl ActorScope {
         if self.exists_now(&self.lock()) {
             return Ok(true);
         }
+        if self.replicas.is_some() {
+            return Ok(false);
+        }
         let known = self.databases.fileless_init(&self.address).map_err(|f| self.unusable(&f))?;
         Ok(known.is_some())
     }
@@ -42,6 +45,10 @@ impl ActorScope {
     pub fn initialised_by(&self) -> Result<Option<String>, Refusal> {
         let mut state = self.lock();
         if !self.exists_now(&state) {
+            // What this node's index knows of an actor may be of a hold long ago.
+            if self.replicas.is_some() {
+                return Ok(None);
+            }
             return self.databases.fileless_init(&self.address).map_err(|f| self.unusable(&f));
         }
         let database = self.open(&mut state).map_err(|error| match &error {
@@ -61,10 +68,15 @@ impl ActorScope {
         if state.is_deleted() {
             return Ok(());
         }
-        match &mut state.database {
-            Some(database) => database.set_meta(Meta::InitComponent, Some(component)),
-            None => self.databases.set_fileless_init(&self.address, component),
+        if state.database.is_none() && self.replicas.is_none() {
+            return self.databases.set_fileless_init(&self.address, component);
         }
+        // In a cluster only the database goes along with the actor.
+        let database = self.open(&mut state).map_err(|error| match error {
+            OpenError::Failed(fault) => fault,
+            OpenError::Damaged { path, cause } => StorageFault { operation: "open", path, cause },
+        })?;
+        database.set_meta(Meta::InitComponent, Some(component))
     }
 
     /// Ends `on-init`: what it left open is rolled back. The event's budgets run on.
@@ -84,12 +96,6 @@ impl ActorScope {
         if let Some(database) = &mut self.lock().database {
             database.rest();
         }
-    }
-
-    /// Closes the database, if it is open.
-    pub fn close(&self) -> Result<(), StorageFault> {
-        let database = self.lock().database.take();
-        database.map_or(Ok(()), |database| database.close())
     }
 
     fn unusable(&self, error: &dyn std::error::Error) -> Refusal {
@@ -134,6 +140,9 @@ impl ActorScope {
         if state.given_up {
             return Err(SqlError::Internal("the database failed earlier in this event".into()));
         }
+        if !state.may_write() {
+            return Err(SqlError::Internal("this node does not have the actor any more".into()));
+        }
         let result = match self.open(state) {
             Ok(database) => call(database),
             Err(error) => {
@@ -157,11 +166,25 @@ impl ActorScope {
         removed
     }
 
-    pub(super) fn write_durably(&self, sql: &str, params: Vec<SqlValue>) -> Result<u64, SqlError> {
+    pub(super) async fn write_durably(
+        &self,
+        sql: &str,
+        params: Vec<SqlValue>,
+    ) -> Result<u64, SqlError> {
         let started = Instant::now();
-        let mut state = self.lock();
         let changed =
-            self.with_open(&mut state, |database| database.exec_before_sync(sql, params))?;
+            self.with_database(|database| database.exec_before_sync(sql, params))?;
+        match self.replicas {
+            Some(_) => self.settle_commits().await?,
+            None => self.sync()?,
+        }
+        self.metrics.durable_write_seconds.observe(started.elapsed().as_secs_f64());
+        Ok(changed)
+    }
+
+    /// Has this machine's disk keep what was committed.
+    fn sync(&self) -> Result<(), SqlError> {
+        let mut state = self.lock();
         // An alarm that is durable must be in an index that is.
         let indexed = match self.has_alarm(&mut state) {
             Ok(true) => self.databases.sync_index(),
@@ -173,29 +196,30 @@ impl ActorScope {
                 tracing::error!(actor = %self.address, error = %fault, "write not durable");
                 SqlError::Internal("the write could not be made durable".into())
             })
-        })?;
-        self.metrics.durable_write_seconds.observe(started.elapsed().as_secs_f64());
-        Ok(changed)
+        })
     }
 
-    pub(super) fn delete_durably(&self) -> Result<(), SqlError> {
-        let mut state = self.lock();
-        if state.database.as_ref().is_some_and(|database| database.in_transaction()) {
+    pub(super) async fn delete_durably(&self) -> Result<(), SqlError> {
+        let in_transaction = {
+            let state = self.lock();
+            state.database.as_ref().is_some_and(|database| database.in_transaction())
+        };
+        if in_transaction {
             return Err(SqlError::NotAllowed(
                 "the actor cannot be deleted inside a transaction; commit or roll back first"
                     .into(),
             ));
         }
-        match self.delete_now(&mut state, "self_durable") {
-            Ok(()) => {
-                state.delete = Delete::Done;
-                Ok(())
-            }
+        let removed = self.delete_now(&mut self.lock(), "self_durable");
+        let deleted = match removed {
             Err(fault) => {
                 tracing::error!(actor = %self.address, error = %fault, "delete failed");
-                state.delete = Delete::Failed;
                 Err(SqlError::Internal("the delete could not be made durable".into()))
             }
-        }
+            Ok(()) if self.replicas.is_some() => self.ship_reset().await,
+            Ok(()) => Ok(()),
+        };
+        self.lock().delete = if deleted.is_ok() { Delete::Done } else { Delete::Failed };
+        deleted
     }
 }

@@ -1,0 +1,7 @@
+//! Real nodes that share a real bucket: a store in a process of its own.
+
+mod adoption;
+mod outages;
+mod ownership;
+mod settings;
+mod takeover;
