@@ -26,7 +26,6 @@ use wasmkeep_supervisors::tree::Tree;
 
 use super::connection::Handling;
 use super::console::ConsoleSpec;
-use super::connection::Handling;
 use super::{actor, body, connection, console, front, health, respond};
 
 /// After the actors have stopped: how long answers already made may take to leave.
