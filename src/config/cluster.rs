@@ -147,8 +147,11 @@ impl ClusterArgs {
             return lacks("bucket", "--cluster-listen ADDR:PORT, where the other nodes connect to");
         };
         if listen.ip().is_unspecified() && self.advertise.is_none() {
-            return lacks("cluster-listen", "--advertise HOST:PORT: an address that is every \
-                                            address tells the other nodes nothing");
+            return lacks(
+                "cluster-listen",
+                "--advertise HOST:PORT: an address that is every \
+                                            address tells the other nodes nothing",
+            );
         }
         Ok(Some((bucket, self.at, Asked { node, listen, advertise: self.advertise })))
     }
@@ -227,7 +230,9 @@ mod tests {
         for good in ["a:1", "node-1.example.com:7000", "10.0.0.1:65535", "[::1]:7000"] {
             assert_eq!(good.parse::<Advertised>().expect(good).to_string(), good);
         }
-        for wrong in ["", "a", ":1", "a:", "a:0", "a:65536", "a b:1", "[::1:1", "[x]:1", "::1:1", "a/b:1"] {
+        for wrong in
+            ["", "a", ":1", "a:", "a:0", "a:65536", "a b:1", "[::1:1", "[x]:1", "::1:1", "a/b:1"]
+        {
             assert!(wrong.parse::<Advertised>().is_err(), "{wrong}");
         }
     }

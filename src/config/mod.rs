@@ -25,10 +25,10 @@ use wasmkeep_supervisors::limits::ENV_FILE_BYTES_MAX;
 use wasmkeep_supervisors::values::Values;
 
 pub use self::bucket::{BucketArgs, BucketConfigError};
+use self::cluster::Asked;
 pub use self::cluster::{Advertised, ClusterArgs, ClusterSettings};
 pub use self::console::{ConsoleSettings, Token};
 pub use self::file::BuildTable;
-use self::cluster::Asked;
 use self::file::ConfigFile;
 use crate::bucket::{BucketSettings, BucketUrl};
 use crate::host::{AddressRange, OutboundConfig};

@@ -197,12 +197,7 @@ impl Member {
         }
     }
 
-    fn keeper(
-        &self,
-        listens: SocketAddr,
-        serves: Serves,
-        tree: &Arc<Tree>,
-    ) -> Result<LeaseKeeper> {
+    fn keeper(&self, listens: SocketAddr, serves: Serves, tree: &Arc<Tree>) -> Result<LeaseKeeper> {
         let advertised = self.settings.advertise.as_ref();
         let address = advertised.map_or_else(|| listens.to_string(), ToString::to_string);
         let last_session = self.data_dir.last_session().context("read the last session")?;
@@ -298,11 +293,16 @@ async fn until_live(lease: &LeaseThread, node: &NodeId) -> Result<()> {
         let seen = tokio::time::timeout(SAY_WHY_EVERY, live).await;
         match seen.map(|seen| seen.map(|view| view.clone())) {
             Ok(Ok(LeaseView { phase: Phase::Live, .. })) => return Ok(()),
-            Ok(Ok(LeaseView { why: Some(why), .. })) => bail!("the node {node} gets no lease: {why}"),
+            Ok(Ok(LeaseView { why: Some(why), .. })) => {
+                bail!("the node {node} gets no lease: {why}")
+            }
             Ok(_) => bail!("the process that keeps the lease failed: see the log above"),
             Err(_) => {
                 let why = view.borrow().why.clone();
-                let why = why.map_or_else(|| "the bucket has not answered yet".into(), |why| why.to_string());
+                let why = why.map_or_else(
+                    || "the bucket has not answered yet".into(),
+                    |why| why.to_string(),
+                );
                 tracing::info!(%node, %why, "waiting for the lease");
             }
         }

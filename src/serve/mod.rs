@@ -154,9 +154,8 @@ pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started<'_>))
         let _on_it = runtime.enter();
         Signals::listen()?
     };
-    let joined = member.map(|member| {
-        member.join(runtime.handle(), &tree, (&tenant, served), CLUSTER_WORKERS)
-    });
+    let joined = member
+        .map(|member| member.join(runtime.handle(), &tree, (&tenant, served), CLUSTER_WORKERS));
     let mut joined = joined.transpose()?;
     if let Some(joined) = &joined {
         joined.follow(runtime.handle(), &ready);
@@ -282,11 +281,7 @@ impl Signals {
 }
 
 /// Waits for a signal, or for the tree to give up. A second signal ends the process at once.
-async fn until_told(
-    signals: Signals,
-    tree: &Tree,
-    joined: Option<&mut Joined>,
-) -> Result<()> {
+async fn until_told(signals: Signals, tree: &Tree, joined: Option<&mut Joined>) -> Result<()> {
     let Signals { mut terminate, mut interrupt } = signals;
     let mut given_up = tree.given_up();
     let lease_lost = async {

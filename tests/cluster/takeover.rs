@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
-use crate::support::{
-    Actor, Cluster, Node, SetAtTheEnd, TAKEOVER_PATIENCE, eventually_within,
-};
+use crate::support::{Actor, Cluster, Node, SetAtTheEnd, TAKEOVER_PATIENCE, eventually_within};
 
 const ACTORS: usize = 4;
 
@@ -50,7 +48,9 @@ fn a_paused_node_acknowledges_nothing_once_its_actors_have_moved() {
         let since = Instant::now();
         for actor in 0..ACTORS {
             let held = second.actor(&name_of(actor));
-            eventually_within(TAKEOVER_PATIENCE, "the actor moves", || held.get("/hello").status == 200);
+            eventually_within(TAKEOVER_PATIENCE, "the actor moves", || {
+                held.get("/hello").status == 200
+            });
             moved.lock().expect("no panic").push(rows_of(&held));
         }
         sleep(paused_for.saturating_sub(since.elapsed()));
@@ -142,6 +142,7 @@ fn rows_of(actor: &Actor) -> Vec<i64> {
 
 #[track_caller]
 fn assert_whole_events(actor: &Actor) {
-    let torn = actor.query("SELECT event FROM t WHERE event > 0 GROUP BY event HAVING count(*) <> 2");
+    let torn =
+        actor.query("SELECT event FROM t WHERE event > 0 GROUP BY event HAVING count(*) <> 2");
     assert_eq!(torn, json!([]), "half an event is there");
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
@@ -11,7 +12,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use wasmkeep_supervisors::event::{Body, CallChain, Caller, Reason, Refusal, Task};
-use wasmkeep_supervisors::ports::{NotReached, RelayError};
+use wasmkeep_supervisors::limits::PEER_STRANGERS_MAX;
+use wasmkeep_supervisors::ports::{NotReached, PeerLink, RelayError};
 use wasmkeep_supervisors::relay::{ANSWER, Answer, HopRefused};
 
 use super::node::*;
@@ -107,6 +109,35 @@ async fn a_stranger_is_told_so_and_nothing_of_its_event_runs() {
     owner.node.knows(sender.identity.key(), node_id("sender"));
     drop(upload);
     sender.relay(owner.at(), *returned).await.expect("an answer");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_few_strangers_at_once_and_who_said_hello_is_none_of_them() {
+    let owner = Owner::start().await;
+    let mut greeted = Vec::new();
+    for _ in 0..PEER_STRANGERS_MAX + 2 {
+        let sender = Sender::unknown();
+        owner.node.finds_at_hello(node_id("sender"));
+        sender.links.hello(owner.at(), Bytes::new()).await.expect("it is known");
+        greeted.push(sender);
+    }
+    let mut strangers = Vec::new();
+    for _ in 0..PEER_STRANGERS_MAX {
+        let config = Sender::unknown().identity.to_peer(owner.identity.key()).expect("TLS");
+        let stream = TcpStream::connect(owner.port.address()).await.expect("it listens");
+        let name = ServerName::try_from("any").expect("a name");
+        let connected = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+        strangers.push(connected.expect("it may say hello"));
+    }
+    eventually("one more is too many", || {
+        let one_more = Sender::unknown();
+        let hello = one_more.links.hello(owner.at(), Bytes::new());
+        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(hello)).is_err()
+            && owner.refused("too-many") > 0
+    })
+    .await;
+    let known = &greeted[0];
+    known.answer(owner.at(), "a", "/x").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

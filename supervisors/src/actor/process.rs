@@ -16,11 +16,11 @@ use ractor::{Actor as Process, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use self::owner::NotHere;
 use super::inspection::QueuedInspection;
 use super::mailbox::{ActorMessage, QueuedEvent, Shared};
 use super::queue::{Permit, Running};
 use super::residents::{Residence, Residents};
-use self::owner::NotHere;
 use super::scope::{ActorScope, Attempt, EndOfEvent, ScopePorts};
 use crate::access::Access;
 use crate::event::{Caller, Kind, Ran, Reason, Refusal, Reply, ReplyTo, Request, Task};
@@ -134,12 +134,7 @@ impl Process for ActorProcess {
 
 impl ActorProcess {
     /// Takes one event off the queue and runs it, unless nobody waits for it any more.
-    async fn take(
-        &self,
-        myself: &ActorRef<ActorMessage>,
-        event: QueuedEvent,
-        state: &mut State,
-    ) {
+    async fn take(&self, myself: &ActorRef<ActorMessage>, event: QueuedEvent, state: &mut State) {
         let QueuedEvent { permit, task, mut reply, ticket } = event;
         // Dropped before the reply: whoever learns of a panic finds the gate closed.
         let turn = Turn::begin(permit, state);

@@ -4,6 +4,7 @@
 //! while it waited is not run, one that has started runs to its end. Requests are HTTP-shaped
 //! data; nothing here speaks HTTP.
 
+mod hops;
 mod refusal;
 mod socket;
 
@@ -16,6 +17,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use thiserror::Error;
 
+pub use hops::Hops;
 pub use refusal::{REASONS, Ran, Reason, ReasonRow, Refusal};
 pub use socket::{
     AttachmentError, CloseError, Closing, Message, OpenRequest, SendError, SocketEvent, SocketId,

@@ -16,6 +16,7 @@ mod guest;
 mod peer_link;
 mod world;
 
+pub use crate::event::Hops;
 pub use bucket::{
     Bucket, BucketFuture, BucketTime, Cond, DeleteError, Denial, Doubt, ETag, GetError, ListError,
     ListFrom, Listed, Object, Page, PutError, Wait, Written,
@@ -31,7 +32,6 @@ pub use guest::{
     GuestFuture, GuestScope, Instance, ScopeFuture,
 };
 pub use peer_link::{
-    Duplex, Hops, LinkFuture, NotReached, PeerAt, PeerKey, PeerLink, PeerSocket, RelayError,
-    SocketAsked,
+    Duplex, LinkFuture, NotReached, PeerAt, PeerKey, PeerLink, PeerSocket, RelayError, SocketAsked,
 };
 pub use world::{Clock, Deliver, Random, Steady};

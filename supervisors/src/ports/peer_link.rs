@@ -9,8 +9,7 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::address::{Address, NodeId};
-use crate::event::{Caller, Event, OpenRequest, Reason, Refusal, Reply};
-use crate::limits::RELAY_HOPS_MAX;
+use crate::event::{Caller, Event, Hops, OpenRequest, Reason, Refusal, Reply};
 
 /// SHA-256 of the public key that a node draws at its start. Its lease says it, so whoever may write
 /// to the bucket decides which keys count.
@@ -22,29 +21,6 @@ pub struct PeerAt {
     pub node: NodeId,
     pub address: String,
     pub key: PeerKey,
-}
-
-/// How often an event was passed on from node to node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hops(u8);
-
-impl Hops {
-    /// Of an event that came from its sender.
-    pub const NONE: Self = Self(0);
-
-    /// None for more than there may be.
-    pub const fn counted(hops: u8) -> Option<Self> {
-        if hops <= RELAY_HOPS_MAX { Some(Self(hops)) } else { None }
-    }
-
-    /// Passed on once more; none when that would be too often.
-    pub const fn one_more(self) -> Option<Self> {
-        Self::counted(self.0.saturating_add(1))
-    }
-
-    pub const fn count(self) -> u8 {
-        self.0
-    }
 }
 
 /// A WebSocket that is to be opened on an actor of another node.

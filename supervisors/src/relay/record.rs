@@ -8,9 +8,8 @@ use thiserror::Error;
 
 use super::bytes::{Writer, from_header, to_header};
 use crate::address::{ActorName, Address, Class, Tenant};
-use crate::event::{Caller, OpenRequest, RequestHead};
+use crate::event::{Caller, Hops, OpenRequest, RequestHead};
 use crate::limits::RELAY_HEAD_BYTES_MAX;
-use crate::ports::Hops;
 
 /// The header that has all of it.
 pub const HOP: &str = "x-wasmkeep-hop";

@@ -11,9 +11,7 @@ use crate::event::{
     Body, Caller, Event, OpenRequest, Reason, Refusal, Reply, ReplyTo, Request, SocketEvent,
     SocketTask, Task,
 };
-use crate::limits::{
-    LEARNED_OWNERS_MAX, OWNER_LEARNED, TAKEOVER_LOOK_AGAIN, TAKEOVER_WAIT,
-};
+use crate::limits::{LEARNED_OWNERS_MAX, OWNER_LEARNED, TAKEOVER_LOOK_AGAIN, TAKEOVER_WAIT};
 use crate::node::Peers;
 use crate::ports::{Databases, Hops, PeerAt, PeerLink, SocketAsked};
 use crate::relay::{Relay, Unrelayed};
@@ -28,11 +26,7 @@ pub struct Elsewhere {
 }
 
 impl Elsewhere {
-    pub fn new(
-        link: Arc<dyn PeerLink>,
-        peers: Arc<Peers>,
-        databases: Arc<dyn Databases>,
-    ) -> Self {
+    pub fn new(link: Arc<dyn PeerLink>, peers: Arc<Peers>, databases: Arc<dyn Databases>) -> Self {
         Self { link, peers, databases, learned: Mutex::default() }
     }
 

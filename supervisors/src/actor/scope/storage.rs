@@ -172,8 +172,7 @@ impl ActorScope {
         params: Vec<SqlValue>,
     ) -> Result<u64, SqlError> {
         let started = Instant::now();
-        let changed =
-            self.with_database(|database| database.exec_before_sync(sql, params))?;
+        let changed = self.with_database(|database| database.exec_before_sync(sql, params))?;
         match self.replicas {
             Some(_) => self.settle_commits().await?,
             None => self.sync()?,
