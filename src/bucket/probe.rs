@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use thiserror::Error;
 use tokio::task::JoinSet;
-use wasmkeep_supervisors::bucket::{Nonce, list_all};
+use wasmkeep_supervisors::bucket::{ListAllError, Nonce, list_all};
 use wasmkeep_supervisors::ports::{
-    Bucket, Cond, DeleteError, Denial, Doubt, ETag, GetError, ListError, PutError, Random, Wait,
+    Bucket, Cond, DeleteError, Denial, Doubt, ETag, GetError, PutError, Random, Wait,
 };
 
 use super::etag::ETagForm;
@@ -318,11 +318,13 @@ fn not_read(doing: &'static str, error: GetError) -> ProbeError {
     }
 }
 
-fn not_listed(error: ListError) -> ProbeError {
+fn not_listed(error: ListAllError) -> ProbeError {
     let doing = "list objects";
     match error {
-        ListError::Denied(denial) => ProbeError::Denied { doing, denial },
-        ListError::Unknown(doubt) => ProbeError::Inconclusive { doing, doubt },
+        ListAllError::Denied(denial) => ProbeError::Denied { doing, denial },
+        ListAllError::Unknown(doubt) => ProbeError::Inconclusive { doing, doubt },
+        // Below a random name there is what this probe wrote, and nothing else.
+        ListAllError::TooMany { .. } => ProbeError::Violated(Violation::StaleListing),
     }
 }
 

@@ -5,6 +5,7 @@
 //!             who it is
 //! format      "wasmkeep data 1"
 //! index.db    what the node remembers of actors that have no database (index.rs)
+//! session     the last lease's session (session_file.rs)
 //! components/ compiled components (not this module's)
 //! admin.sock  where the running server answers operators (not this module's)
 //! export-*    copies on their way to an operator
@@ -337,7 +338,7 @@ fn check_format(path: &Path) -> Result<(), DataDirError> {
 }
 
 /// Writes a small file so that after a crash it is there whole or not at all.
-fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+pub(super) fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let unfinished = path.with_extension(UNFINISHED);
     let mut file = File::create(&unfinished)?;
     file.write_all(text.as_bytes())?;

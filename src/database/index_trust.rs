@@ -78,6 +78,7 @@ impl LocalDatabases {
     }
 }
 
-fn this_boot() -> Option<String> {
+/// What tells this start of the machine from others, where the system says so.
+pub(super) fn this_boot() -> Option<String> {
     Some(fs::read_to_string(BOOT_ID).ok()?.trim().to_owned())
 }

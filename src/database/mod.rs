@@ -37,6 +37,7 @@ mod meta;
 mod off_runtime;
 mod prepared;
 mod sandbox;
+mod session_file;
 mod sqlite_file;
 mod statement;
 mod sync;

@@ -1,9 +1,11 @@
 //! Builds the shells, starts the tree, binds the port, and stops it all in order: the only place
 //! that sees every shell.
 
+mod boot_clock;
 mod clock;
 mod components;
 mod console;
+mod lease_thread;
 mod limits;
 mod operate;
 
@@ -26,7 +28,9 @@ use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::ports::Guest;
 use wasmkeep_supervisors::tree::{ClassSpec, Tree, TreeConfig, TreePorts};
 
+pub use self::boot_clock::BootClock;
 pub use self::components::{Reload, Source};
+pub use self::lease_thread::LeaseThread;
 pub use self::operate::{OfflineError, offline};
 
 use self::clock::Clocks;

@@ -34,6 +34,8 @@ pub mod bucket;
 
 pub mod lease;
 
+pub mod node;
+
 pub mod tap;
 
 pub mod call;

@@ -252,6 +252,28 @@ pub const LEASE_TTL: Duration = Duration::from_secs(10);
 /// differ by in that time.
 pub const LEASE_GRACE: Duration = Duration::from_secs(5);
 
+/// After a read of a lease that failed: how long until the next one.
+pub const LEASE_RETRY: Duration = Duration::from_millis(500);
+
+/// A node's lease in the bucket, with what it tells of the node. A larger one is not read as one.
+pub const LEASE_BYTES_MAX: usize = 64 * KIB;
+
+/// One text of a lease: the node's address, its version, the reason for which it was fenced. The rest
+/// of a longer one is cut.
+pub const LEASE_TEXT_BYTES_MAX: usize = 256;
+
+/// Nodes of one bucket. The leases of more are not watched.
+pub const NODES_MAX: usize = 1000;
+
+/// How often a node looks for nodes that did not tell it that they had started.
+pub const NODES_LIST_PERIOD: Duration = Duration::from_secs(30);
+
+/// Leases that a node reads at once.
+pub const NODES_READ_AT_ONCE: usize = 32;
+
+/// A node whose lease is gone from the bucket is remembered for so long.
+pub const NODE_GONE_KEPT: Duration = Duration::from_secs(300);
+
 /// No event starts so shortly before the lease's horizon.
 pub const LEASE_LAST_START: Duration = Duration::from_secs(1);
 

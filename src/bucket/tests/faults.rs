@@ -3,8 +3,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use wasmkeep_supervisors::bucket::{Attempts, Expected, SetError, compare_and_set};
 use wasmkeep_supervisors::ports::{
-    Bucket, Cond, DeleteError, Doubt, GetError, ListError, ListFrom, PutError, Wait,
+    Bucket, Cond, DeleteError, Doubt, GetError, ListError, ListFrom, PutError, Steady, Wait,
 };
+use wasmkeep_supervisors::testing::SteadyClock;
 use wasmkeep_testbucket::{Dialect, Fault, Operation, TestBucket, What};
 
 use super::*;
@@ -17,9 +18,9 @@ async fn put(bucket: &S3Bucket, text: &'static str, cond: Cond) -> Result<(), Pu
     bucket.put("records/a", body(text), cond, Wait::Record).await.map(|_| ())
 }
 
-fn attempts<'a>(deadline: Duration) -> Attempts<'a> {
-    let deadline = tokio::time::Instant::now() + deadline;
-    Attempts { wait: Wait::Lease, deadline, may_send: &|| true, random: &SystemRandom }
+fn attempts(clock: &SteadyClock, deadline: Duration) -> Attempts<'_> {
+    let deadline = clock.now().plus(deadline);
+    Attempts { wait: Wait::Lease, deadline, clock, may_send: &|| true, random: &SystemRandom }
 }
 
 #[tokio::test]
@@ -53,6 +54,7 @@ async fn nothing_is_tried_twice() {
 
 #[tokio::test]
 async fn a_write_whose_answer_is_lost_is_found_to_have_landed() {
+    let clock = SteadyClock::new();
     let store = TestBucket::start(Dialect::Aws);
     let bucket = connect(&settings(&store));
     let faults = [What::LostAnswer, What::StatusAfterAll(500), What::StatusAfterAll(409)];
@@ -64,7 +66,7 @@ async fn a_write_whose_answer_is_lost_is_found_to_have_landed() {
             &key,
             body("mine"),
             Expected::Absent,
-            attempts(Duration::from_secs(30)),
+            attempts(&clock, Duration::from_secs(30)),
         );
         let written = set.await.unwrap_or_else(|error| panic!("{what:?}: {error}"));
         let object = bucket.get(&key, Wait::Record).await.expect("it is there");
@@ -75,6 +77,7 @@ async fn a_write_whose_answer_is_lost_is_found_to_have_landed() {
 
 #[tokio::test]
 async fn an_attempt_that_lands_late_changes_nothing() {
+    let clock = SteadyClock::new();
     let store = TestBucket::start(Dialect::Aws);
     let bucket = connect(&settings(&store));
     store.fails(&Fault::once(Operation::Put, What::Late(1500)));
@@ -84,7 +87,7 @@ async fn an_attempt_that_lands_late_changes_nothing() {
             "records/a",
             body(text),
             expected,
-            attempts(Duration::from_secs(30)),
+            attempts(&clock, Duration::from_secs(30)),
         )
     };
     let first = set("mine", Expected::Absent).await.expect("sent again");

@@ -1,19 +1,25 @@
 //! One write under a condition, until it is known what became of it.
 
+use std::future::Future;
+
 use bytes::Bytes;
 use thiserror::Error;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::select;
 
 use super::verdict::{AfterPut, AfterRead, Expected, after_put, after_read, backoff};
-use crate::ports::{Bucket, Denial, Doubt, GetError, Object, PutError, Random, Wait, Written};
+use crate::ports::{
+    Bucket, Denial, Doubt, GetError, Object, PutError, Random, Steady, Wait, Written,
+};
+use crate::time::NodeTime;
 
 /// The bounds of a write's attempts.
 #[derive(Clone, Copy)]
 pub struct Attempts<'a> {
     /// Of each one.
     pub wait: Wait,
-    /// Of all together, counted from before the first is sent.
-    pub deadline: Instant,
+    /// Of all together, by `clock`.
+    pub deadline: NodeTime,
+    pub clock: &'a dyn Steady,
     /// Asked before each is sent: whether the caller still holds what it writes for.
     pub may_send: &'a (dyn Fn() -> bool + Send + Sync),
     pub random: &'a dyn Random,
@@ -31,8 +37,8 @@ pub enum SetError {
     /// Nothing landed, and nothing will.
     #[error(transparent)]
     Denied(Denial),
-    /// The caller may not write; nothing was sent.
-    #[error("nothing was sent: the right to write had ended")]
+    /// The caller may not write, or its time is over. Nothing landed, and nothing will.
+    #[error("not written: the right to write had ended")]
     Stopped,
 }
 
@@ -47,7 +53,7 @@ pub async fn compare_and_set(
 ) -> Result<Written, SetError> {
     let mut write = Write { bucket, key, body, expected, attempts, failed: 0, doubt: None };
     loop {
-        if !(attempts.may_send)() || Instant::now() >= attempts.deadline {
+        if !(attempts.may_send)() || attempts.are_over() {
             return Err(write.doubt.map_or(SetError::Stopped, SetError::Unknown));
         }
         match after_put(write.put().await) {
@@ -66,6 +72,24 @@ pub async fn compare_and_set(
     }
 }
 
+impl Attempts<'_> {
+    fn are_over(&self) -> bool {
+        self.clock.now() >= self.deadline
+    }
+
+    /// The operation's outcome, or what is not known for want of time.
+    async fn within<T>(&self, operation: impl Future<Output = T>) -> Result<T, Doubt> {
+        let began = self.clock.now();
+        select! {
+            biased;
+            outcome = operation => Ok(outcome),
+            () = self.clock.sleep(self.deadline.since(began)) => {
+                Err(Doubt::TimedOut(self.clock.now().since(began)))
+            }
+        }
+    }
+}
+
 struct Write<'a> {
     bucket: &'a dyn Bucket,
     key: &'a str,
@@ -79,25 +103,24 @@ struct Write<'a> {
 
 impl Write<'_> {
     async fn put(&self) -> Result<Written, PutError> {
-        let Attempts { wait, deadline, .. } = self.attempts;
-        let put = self.bucket.put(self.key, self.body.clone(), self.expected.clone().into(), wait);
-        let late = |_| Err(PutError::Unknown(Doubt::TimedOut(wait.longest())));
-        timeout_at(deadline, put).await.unwrap_or_else(late)
+        let (body, cond) = (self.body.clone(), self.expected.clone().into());
+        let put = self.bucket.put(self.key, body, cond, self.attempts.wait);
+        self.attempts.within(put).await.unwrap_or_else(|doubt| Err(PutError::Unknown(doubt)))
     }
 
     /// What became of the attempts so far; none when the same bytes may be sent again.
     async fn read_back(&mut self) -> Result<Option<Written>, SetError> {
-        let Attempts { wait, deadline, .. } = self.attempts;
         loop {
-            let late = |_| Err(GetError::Unknown(Doubt::TimedOut(wait.longest())));
-            let read = timeout_at(deadline, self.bucket.get(self.key, wait)).await;
-            match after_read(&self.expected, &self.body, read.unwrap_or_else(late)) {
+            let read = self.bucket.get(self.key, self.attempts.wait);
+            let read = self.attempts.within(read).await;
+            let read = read.unwrap_or_else(|doubt| Err(GetError::Unknown(doubt)));
+            match after_read(&self.expected, &self.body, read) {
                 AfterRead::Landed(written) => return Ok(Some(written)),
                 AfterRead::Lost(object) => return Err(SetError::Lost(object)),
                 AfterRead::SendAgain => return Ok(None),
                 AfterRead::Denied(denial) => return Err(self.denied(denial)),
                 AfterRead::ReadAgain(doubt) => {
-                    if Instant::now() >= deadline {
+                    if self.attempts.are_over() {
                         return Err(SetError::Unknown(self.doubt.take().unwrap_or(doubt)));
                     }
                     self.doubt.get_or_insert(doubt);
@@ -119,7 +142,7 @@ impl Write<'_> {
         self.attempts.random.fill(&mut random);
         let wait = backoff(self.failed, u64::from_le_bytes(random));
         self.failed = self.failed.saturating_add(1);
-        let left = self.attempts.deadline.saturating_duration_since(Instant::now());
-        sleep(wait.min(left)).await;
+        let Attempts { clock, deadline, .. } = self.attempts;
+        clock.sleep(wait.min(deadline.since(clock.now()))).await;
     }
 }

@@ -21,6 +21,6 @@ mod verdict;
 
 pub use compare_and_set::{Attempts, SetError, compare_and_set};
 pub use key::{KeyError, check_key};
-pub use list_all::list_all;
+pub use list_all::{ListAllError, list_all};
 pub use nonce::Nonce;
 pub use verdict::Expected;

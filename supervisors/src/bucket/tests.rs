@@ -9,9 +9,10 @@ use tokio::time::{Instant, advance, sleep};
 
 use super::*;
 use crate::limits::BUCKET_UPLOAD_WAIT;
-use crate::ports::{Bucket, Cond, Doubt, ETag, ListFrom, PutError, Wait, Written};
+use crate::ports::{Bucket, Cond, Doubt, ETag, ListFrom, PutError, Steady, Wait, Written};
 use crate::testing::{
     BucketContract, BucketFault, FaultyBucket, ManualClock, MemoryBucket, Operation, SeededRandom,
+    SteadyClock,
 };
 
 const KEY: &str = "nodes/a";
@@ -19,6 +20,7 @@ const KEY: &str = "nodes/a";
 struct World {
     memory: MemoryBucket,
     bucket: FaultyBucket,
+    clock: SteadyClock,
     random: SeededRandom,
     may_send: AtomicBool,
 }
@@ -31,7 +33,7 @@ impl World {
             bucket.fails(*operation, fault.clone());
         }
         let (random, may_send) = (SeededRandom::new(7), AtomicBool::new(true));
-        Self { memory, bucket, random, may_send }
+        Self { memory, bucket, clock: SteadyClock::new(), random, may_send }
     }
 
     async fn set(&self, body: &str, expected: Expected) -> Result<Written, SetError> {
@@ -42,7 +44,8 @@ impl World {
         let may_send = || self.may_send.load(Ordering::Relaxed);
         let attempts = Attempts {
             wait: Wait::Lease,
-            deadline: Instant::now() + BUCKET_UPLOAD_WAIT,
+            deadline: self.clock.now().plus(BUCKET_UPLOAD_WAIT),
+            clock: &self.clock,
             may_send: &may_send,
             random: &self.random,
         };

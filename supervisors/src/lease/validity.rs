@@ -111,7 +111,8 @@ impl Term {
         self.is_valid_at(self.validity.clock.now().plus(LEASE_LAST_START))
     }
 
-    /// The bucket's clock at the last renewal, if it said so.
+    /// The bucket's clock at the last renewal, if it said so. It is of this term only if the term is
+    /// found valid after it was asked for.
     pub fn renewed(&self) -> Option<BucketTime> {
         match self.validity.renewed.load(Ordering::SeqCst) {
             0 => None,
@@ -128,7 +129,9 @@ impl Term {
 
     fn is_valid_at(&self, now: NodeTime) -> bool {
         let keeps_on = is_broken(Twin::KeepsSessionOverLapse);
-        // In this order: a horizon read after the term ended may be the next one's.
+        // In this order: a horizon read after the term ended may be the next one's. `begin` writes the
+        // horizon before the number and `end` the number before anything else, so a number that is
+        // still this term's makes the horizon read before it this term's too.
         let horizon = NodeTime(self.validity.horizon.load(Ordering::SeqCst));
         let is_present = self.validity.number.load(Ordering::SeqCst) == self.number;
         (is_present || keeps_on) && now < horizon

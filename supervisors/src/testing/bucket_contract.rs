@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
-use super::SeededRandom;
+use super::{SeededRandom, SteadyClock};
 use crate::bucket::{Attempts, Expected, Nonce, SetError, compare_and_set, list_all};
 use crate::ports::{
-    Bucket, Cond, DeleteError, ETag, GetError, ListFrom, Object, PutError, Random, Wait, Written,
+    Bucket, Cond, DeleteError, ETag, GetError, ListFrom, Object, PutError, Random, Steady, Wait,
+    Written,
 };
 
 const WAIT: Wait = Wait::Upload;
@@ -124,9 +124,11 @@ impl BucketContract {
                 let (bucket, key) = (Arc::clone(&self.bucket), key.clone());
                 let (expected, body) = (expected.clone(), format!("set {round} by {racer}"));
                 racers.spawn(async move {
+                    let clock = SteadyClock::new();
                     let attempts = Attempts {
                         wait: WAIT,
-                        deadline: Instant::now() + Duration::from_secs(60),
+                        deadline: clock.now().plus(Duration::from_secs(60)),
+                        clock: &clock,
                         may_send: &|| true,
                         random: &SeededRandom::new(racer),
                     };

@@ -30,6 +30,10 @@ pub enum BucketFault {
     LostAnswer,
     /// It is carried out so much later, and the caller is told nothing.
     Late(Duration),
+    /// It is carried out at once, and the caller is told so much later, whatever it waits for.
+    AnsweredLate(Duration),
+    /// It never reaches the bucket, and the caller is never told anything.
+    Silent,
     /// It is not carried out, and the bucket says so: 409, 429, 500, 503.
     Answered(u16),
     /// It is carried out, and the bucket says that it failed.
@@ -53,6 +57,7 @@ pub struct FaultyBucket {
 struct State {
     faults: VecDeque<(Operation, BucketFault)>,
     asked: Vec<(Operation, String)>,
+    is_cut_off: bool,
 }
 
 impl FaultyBucket {
@@ -63,6 +68,11 @@ impl FaultyBucket {
     /// The next operation of this kind that has no fault yet has this one.
     pub fn fails(&self, operation: Operation, fault: BucketFault) {
         self.state().faults.push_back((operation, fault));
+    }
+
+    /// While it is cut off, no request reaches it.
+    pub fn cut_off(&self, is_cut_off: bool) {
+        self.state().is_cut_off = is_cut_off;
     }
 
     /// How many operations of this kind were asked for.
@@ -77,6 +87,9 @@ impl FaultyBucket {
     fn next(&self, operation: Operation, key: &str) -> BucketFault {
         let mut state = self.state();
         state.asked.push((operation, key.to_owned()));
+        if state.is_cut_off {
+            return BucketFault::LostRequest;
+        }
         let at = state.faults.iter().position(|(of, _)| *of == operation);
         let fault = at.and_then(|at| state.faults.remove(at));
         fault.map_or(BucketFault::None, |(_, fault)| fault)
@@ -118,6 +131,12 @@ impl FaultyBucket {
                 sleep(wait.longest()).await;
                 Err(unknown(timed_out))
             }
+            BucketFault::AnsweredLate(later) => {
+                let outcome = act(bucket, true);
+                sleep(later).await;
+                outcome
+            }
+            BucketFault::Silent => std::future::pending().await,
             BucketFault::Answered(status) => Err(unknown(answered(status))),
             BucketFault::AnsweredAfterAll(status) => {
                 let _ = act(bucket, true);

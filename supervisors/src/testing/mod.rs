@@ -10,6 +10,7 @@ mod memory_bucket;
 #[cfg(test)]
 mod page;
 mod random;
+mod steady_clock;
 mod tree;
 
 pub use bucket_contract::BucketContract;
@@ -21,4 +22,5 @@ pub use memory_bucket::MemoryBucket;
 #[cfg(test)]
 pub use page::check_page;
 pub use random::SeededRandom;
+pub use steady_clock::SteadyClock;
 pub use tree::TreeSetup;
