@@ -36,6 +36,10 @@ pub mod lease;
 
 pub mod node;
 
+pub mod ownership;
+
+pub mod replica;
+
 pub mod tap;
 
 pub mod call;

@@ -318,3 +318,35 @@ pub const HIBERNATION_SNAPSHOT_DELTAS: u64 = 16;
 
 /// A database below this is small in that sense.
 pub const HIBERNATION_SNAPSHOT_BYTES_MAX: u64 = 4 * MIB as u64;
+
+/// A hand-over names the node that shall take an actor next: so long others leave it to that one.
+pub const HANDOVER_WAIT: Duration = Duration::from_secs(10);
+
+/// When a history shows a generation as high as a hold's, the record is written above it, and the
+/// history listed anew: at most so often for one hold.
+pub const OWNER_REWRITES_MAX: usize = 4;
+
+/// What the bucket's clock may show between a lease's renewal and a write that is acknowledged, beyond
+/// `LEASE_TTL`: it tells whole seconds, and a write is dated when it lands.
+pub const ACKNOWLEDGE_SLACK: Duration = Duration::from_secs(2);
+
+/// Objects of one history that are fetched at once.
+pub const RESTORE_FETCHES: usize = 8;
+
+/// What those fetched ahead of the next one may have together.
+pub const RESTORE_AHEAD_BYTES: u64 = 32 * MIB as u64;
+
+/// An object above this is fetched with the wait of an upload.
+pub const RESTORE_LARGE_BYTES: u64 = 8 * MIB as u64;
+
+/// Objects of more pages are read and written apart from the threads that run actors.
+pub const PAGES_ON_THREAD_MAX: u32 = 256;
+
+/// Snapshots and merged objects that a node writes at once: each is in memory as a whole.
+pub const STAND_INS_AT_ONCE: usize = 2;
+
+/// Releases a node remembers, so that waking an actor again costs one write.
+pub const RELEASES_KEPT_MAX: usize = 20_000;
+
+/// A collection looks at the ownership record again after so many deletes.
+pub const COLLECT_BATCH: usize = 100;

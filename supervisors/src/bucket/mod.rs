@@ -10,6 +10,7 @@
 //! It does not keep a hold: a caller whose right to write ended stops it by `Attempts::may_send`.
 //! See ADR 0015.
 
+mod again;
 mod compare_and_set;
 mod key;
 mod list_all;
@@ -19,6 +20,7 @@ mod nonce;
 mod tests;
 mod verdict;
 
+pub use again::Again;
 pub use compare_and_set::{Attempts, SetError, compare_and_set};
 pub use key::{KeyError, check_key};
 pub use list_all::{ListAllError, list_all};

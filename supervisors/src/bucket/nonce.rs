@@ -10,7 +10,7 @@ use crate::ports::Random;
 /// Eight random bytes, as sixteen lower-case hexadecimal digits. A bucket may name a version by its
 /// body's hash: a record written back as it was before would pass for the earlier one, and a holder
 /// for its predecessor. Each body that is compared and set carries a new one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Nonce([u8; 8]);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

@@ -60,6 +60,11 @@ impl Progress {
         self.reset
     }
 
+    /// The chain below what was restored has been read back: this is the newest reset there.
+    pub fn learned_reset(&mut self, reset: Option<Position>) {
+        self.reset = self.reset.or(reset);
+    }
+
     /// Where the next segment goes, and what it applies on. None while one is under way: its hash
     /// is the next one's base, and it may still fail.
     pub fn next(&self) -> Option<(Position, Option<Base>)> {

@@ -47,6 +47,15 @@ pub struct Metrics {
     pub tail_records_lost: IntCounter,
     bucket_requests: IntCounterVec,
     bucket_request_seconds: HistogramVec,
+    holds: IntCounterVec,
+    give_ups: IntCounterVec,
+    segments_shipped: IntCounterVec,
+    shipped_bytes: IntCounter,
+    upload_seconds: Histogram,
+    stand_ins: IntCounterVec,
+    objects_collected: IntCounter,
+    restores: IntCounterVec,
+    restore_seconds: Histogram,
     pub process_exits: IntCounterVec,
 }
 
@@ -103,6 +112,15 @@ impl Metrics {
             tail_records_lost: table.counter("wasmkeep_tail_records_lost_total")?,
             bucket_requests: table.counters("wasmkeep_bucket_requests_total")?,
             bucket_request_seconds: table.histograms("wasmkeep_bucket_request_seconds")?,
+            holds: table.counters("wasmkeep_holds_total")?,
+            give_ups: table.counters("wasmkeep_give_ups_total")?,
+            segments_shipped: table.counters("wasmkeep_segments_shipped_total")?,
+            shipped_bytes: table.counter("wasmkeep_shipped_bytes_total")?,
+            upload_seconds: table.histogram("wasmkeep_upload_seconds")?,
+            stand_ins: table.counters("wasmkeep_stand_ins_total")?,
+            objects_collected: table.counter("wasmkeep_objects_collected_total")?,
+            restores: table.counters("wasmkeep_restores_total")?,
+            restore_seconds: table.histogram("wasmkeep_restore_seconds")?,
             process_exits: table.counters("wasmkeep_process_exits_total")?,
             registry: table.0,
         })
@@ -151,6 +169,40 @@ impl Metrics {
     pub fn bucket_request(&self, operation: &str, outcome: &str, took: Duration) {
         self.bucket_requests.with_label_values(&[operation, outcome]).inc();
         self.bucket_request_seconds.with_label_values(&[operation]).observe(took.as_secs_f64());
+    }
+
+    /// Counts a hold: `new`, `free`, `own`, `taken` or `unchanged`.
+    pub fn held(&self, how: &str) {
+        self.holds.with_label_values(&[how]).inc();
+    }
+
+    /// Counts an actor that was given up.
+    pub fn given_up(&self, cause: &str) {
+        self.give_ups.with_label_values(&[cause]).inc();
+    }
+
+    /// Counts a segment that was acknowledged.
+    pub fn shipped(&self, kind: &str, bytes: u64, took: Duration) {
+        self.segments_shipped.with_label_values(&[kind]).inc();
+        self.shipped_bytes.inc_by(bytes);
+        self.upload_seconds.observe(took.as_secs_f64());
+    }
+
+    /// Counts a `snapshot` or a `merged` object.
+    pub fn stood_in(&self, kind: &str, bytes: u64) {
+        self.stand_ins.with_label_values(&[kind]).inc();
+        self.shipped_bytes.inc_by(bytes);
+    }
+
+    pub fn collected(&self, objects: u64) {
+        self.objects_collected.inc_by(objects);
+    }
+
+    /// Counts an actor that was brought here, from the bucket or from its own file.
+    pub fn restored(&self, is_local: bool, took: Duration) {
+        let from = if is_local { "file" } else { "bucket" };
+        self.restores.with_label_values(&[from]).inc();
+        self.restore_seconds.observe(took.as_secs_f64());
     }
 
     /// Counts an outbound request: `answered`, `denied`, `failed` or `limited`.

@@ -215,10 +215,66 @@ pub const ROWS: &[Row] = &[
         "how long requests to the bucket took, whatever came of them",
     ),
     counter(
+        "wasmkeep_holds_total",
+        &["how"],
+        "actors that this node acquired. `new`: there was no ownership record. `free`: its holder had \
+         given it back. `own`: the record named this node, which had given it up or was started anew. \
+         `taken`: its holder's lease has ended. `unchanged`: nobody held it since this node gave it \
+         back, so its history was not even listed",
+    ),
+    counter(
+        "wasmkeep_give_ups_total",
+        &["cause"],
+        "holds that could not go on: the actor's next event restores it from the bucket. `unknown`: \
+         nobody can say whether an upload landed. `lapsed`: the lease had run out. `late`: by the \
+         bucket's clock it had. `denied`: the bucket refuses this node. `storage`: the local database \
+         failed. `conflict`: another writer used the hold's generation, and `process`: a process \
+         failed; these two are faults of the server",
+    ),
+    counter(
+        "wasmkeep_segments_shipped_total",
+        &["kind"],
+        "segments acknowledged in the bucket: `delta` (what events wrote), `full` (a whole database), \
+         `reset` (a delete), `fence` (nothing, to make sure of what was read)",
+    ),
+    counter(
+        "wasmkeep_shipped_bytes_total",
+        &[],
+        "bytes of those, and of snapshots and merged objects",
+    ),
+    seconds(
+        "wasmkeep_upload_seconds",
+        &[],
+        EVENT_SECONDS,
+        "from when a segment was made to its acknowledgement, all attempts together",
+    ),
+    counter(
+        "wasmkeep_stand_ins_total",
+        &["kind"],
+        "objects written so that restores fetch less: `snapshot`, `merged`",
+    ),
+    counter(
+        "wasmkeep_objects_collected_total",
+        &[],
+        "objects of histories removed because no restore needs them",
+    ),
+    counter(
+        "wasmkeep_restores_total",
+        &["from"],
+        "actors with a history that were brought here: from the `bucket`, or from the `file` they left \
+         here, which was exactly the newest state",
+    ),
+    seconds(
+        "wasmkeep_restore_seconds",
+        &[],
+        EVENT_SECONDS,
+        "how long that took, once the actor was acquired",
+    ),
+    counter(
         "wasmkeep_process_exits_total",
         &["process", "cause"],
-        "supervised processes that ended abnormally: `actor`, `class-supervisor`, `timer` or \
-         `sockets`, \
+        "supervised processes that ended abnormally: `actor`, `class-supervisor`, `timer`, `sockets` \
+         or `replica`, \
          `failed`. Each is a fault of the server",
     ),
 ];

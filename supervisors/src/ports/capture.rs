@@ -23,7 +23,7 @@ pub struct Captured {
 ///
 /// A capture sees whole commits only: those since the one before, each page as the last of them left
 /// it. Nothing of it moves until it has been captured, so nothing can be missed.
-pub trait Capturing {
+pub trait Capturing: Send {
     /// What was committed since the last capture; none when nothing was.
     fn capture(&mut self) -> Result<Option<Captured>, StorageFault>;
 
@@ -34,6 +34,10 @@ pub trait Capturing {
     /// Has the next capture hold every page: the database is a file of before, whose history is to
     /// begin.
     fn capture_whole(&mut self);
+
+    /// What `capture_whole` had captured is acknowledged: from here on the file is a copy of the bucket's,
+    /// and never again the beginning of a history. That is a commit, and captured as one.
+    fn adopted(&mut self) -> Result<(), StorageFault>;
 
     /// Gives free pages back to the disk, if that is worth writing the whole database anew. All must
     /// have been captured. The next capture holds every page then.
@@ -56,6 +60,11 @@ pub trait LocalFiles: Send + Sync + 'static {
     /// The state of the bucket that the actor's file is exactly; none when it is not known to be
     /// one. Asked before the database is opened: an opening ends the trust.
     fn trusted(&self, address: &Address) -> Result<Option<Base>, StorageFault>;
+
+    /// Whether the actor's file may become the beginning of its history: it was written by a node without
+    /// a bucket. One that was ever opened with its commits captured may not: it may hold what was never
+    /// acknowledged, or be torn.
+    fn adoptable(&self, address: &Address) -> Result<bool, StorageFault>;
 
     /// Begins an image that will take the file's place.
     fn restore(&self, address: &Address) -> Result<Box<dyn Restoring>, StorageFault>;

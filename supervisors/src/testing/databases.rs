@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::captures::{Capture, Copies};
 use crate::address::{Address, Class, Tenant};
+use crate::history::Base;
 use crate::ports::{
-    Database, Databases, Left, Meta, OpenError, RowSet, SomeRows, SqlError, SqlValue, StorageFault,
+    Capturing, Database, Databases, Left, Meta, OpenError, RowSet, SomeRows, SqlError, SqlValue, StorageFault,
 };
 use crate::time::Timestamp;
 
@@ -34,14 +36,15 @@ pub enum Fault {
 }
 
 #[derive(Default)]
-struct File {
-    rows: Vec<String>,
-    meta: HashMap<&'static str, String>,
+pub(super) struct File {
+    pub rows: Vec<String>,
+    pub meta: HashMap<&'static str, String>,
 }
 
 #[derive(Default)]
-struct Disk {
-    files: HashMap<Address, File>,
+pub(super) struct Disk {
+    pub files: HashMap<Address, File>,
+    pub copies: Copies,
     fileless: HashMap<Address, String>,
     alarms: BTreeMap<Address, Timestamp>,
     index_synced: usize,
@@ -70,6 +73,13 @@ pub struct MemoryDatabases(Arc<Mutex<Disk>>);
 impl MemoryDatabases {
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Of a node in a cluster: commits are captured.
+    pub fn captured() -> Self {
+        let databases = Self::default();
+        databases.lock().copies.are_captured = true;
+        databases
     }
 
     /// Makes the next `times` operations of this kind fail.
@@ -170,7 +180,7 @@ impl MemoryDatabases {
         assert!(broken.is_empty(), "{broken:?}");
     }
 
-    fn lock(&self) -> MutexGuard<'_, Disk> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Disk> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -199,7 +209,7 @@ impl Disk {
         Ok(())
     }
 
-    fn check(&mut self, fault: Fault) -> Result<(), StorageFault> {
+    pub fn check(&mut self, fault: Fault) -> Result<(), StorageFault> {
         match self.faults.get_mut(&fault) {
             Some(times) if *times > 0 => {
                 *times -= 1;
@@ -231,13 +241,17 @@ impl Databases for MemoryDatabases {
             disk.broken_rules.push(format!("{address} was opened while it was open"));
         }
         disk.opened += 1;
+        let is_new = !disk.files.contains_key(address);
+        disk.copies.opened(address, is_new);
         // A first file takes over what the index knew.
         let known = disk.fileless.remove(address);
         let file = disk.files.entry(address.clone()).or_default();
         if let Some(component) = known {
             file.meta.insert(Meta::InitComponent.key(), component);
         }
-        Ok(Box::new(MemoryDatabase { node: self.clone(), address: address.clone(), pending: None }))
+        let capture = disk.capture(address);
+        let (node, address) = (self.clone(), address.clone());
+        Ok(Box::new(MemoryDatabase { node, address, pending: None, capture }))
     }
 
     fn fileless_init(&self, address: &Address) -> Result<Option<String>, StorageFault> {
@@ -319,16 +333,19 @@ impl Databases for MemoryDatabases {
         disk.files.remove(address);
         disk.fileless.remove(address);
         disk.alarms.remove(address);
+        disk.copies.removed(address);
         disk.removed += 1;
         Ok(())
     }
 }
 
-struct MemoryDatabase {
-    node: MemoryDatabases,
-    address: Address,
+pub(super) struct MemoryDatabase {
+    pub node: MemoryDatabases,
+    pub address: Address,
     /// The open transaction.
     pending: Option<Pending>,
+    /// How far its commits are captured, if they are.
+    pub capture: Option<Capture>,
 }
 
 /// What a transaction has written and not committed.
@@ -455,6 +472,20 @@ impl Database for MemoryDatabase {
         let mut disk = self.node.lock();
         disk.check(Fault::Close)?;
         disk.closed += 1;
+        Ok(())
+    }
+
+    fn capturing(&mut self) -> Option<&mut dyn Capturing> {
+        self.capture.is_some().then_some(self as &mut dyn Capturing)
+    }
+
+    fn close_at(self: Box<Self>, head: Base) -> Result<(), StorageFault> {
+        let is_captured = self.is_captured();
+        let (node, address) = (self.node.clone(), self.address.clone());
+        self.close()?;
+        if is_captured {
+            node.lock().copies.trust(address, head);
+        }
         Ok(())
     }
 }

@@ -58,6 +58,7 @@ struct State {
     faults: VecDeque<(Operation, BucketFault)>,
     asked: Vec<(Operation, String)>,
     is_cut_off: bool,
+    meanwhile: Vec<(Operation, String, Bytes)>,
 }
 
 impl FaultyBucket {
@@ -75,6 +76,19 @@ impl FaultyBucket {
         self.state().is_cut_off = is_cut_off;
     }
 
+    /// Right before the next operation of this kind, somebody else writes this object.
+    pub fn meanwhile(&self, operation: Operation, key: &str, body: &[u8]) {
+        let body = Bytes::copy_from_slice(body);
+        self.state().meanwhile.push((operation, key.to_owned(), body));
+    }
+
+    /// The keys that operations of this kind were asked for, a listing's prefix.
+    pub fn asked_for(&self, operation: Operation) -> Vec<String> {
+        let state = self.state();
+        let asked = state.asked.iter().filter(|(asked, _)| *asked == operation);
+        asked.map(|(_, key)| key.clone()).collect()
+    }
+
     /// How many operations of this kind were asked for.
     pub fn asked(&self, operation: Operation) -> usize {
         self.state().asked.iter().filter(|(asked, _)| *asked == operation).count()
@@ -89,6 +103,13 @@ impl FaultyBucket {
         state.asked.push((operation, key.to_owned()));
         if state.is_cut_off {
             return BucketFault::LostRequest;
+        }
+        let (meanwhile, later) =
+            std::mem::take(&mut state.meanwhile).into_iter().partition(|(of, ..)| *of == operation);
+        state.meanwhile = later;
+        let meanwhile: Vec<(Operation, String, Bytes)> = meanwhile;
+        for (_, key, body) in meanwhile {
+            let _ = self.bucket.write(&key, body, &Cond::Any);
         }
         let at = state.faults.iter().position(|(of, _)| *of == operation);
         let fault = at.and_then(|at| state.faults.remove(at));

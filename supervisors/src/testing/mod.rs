@@ -2,6 +2,7 @@
 //! memory that notice when a rule about them is broken, and a bucket in memory that fails as told.
 
 mod bucket_contract;
+mod captures;
 mod clock;
 mod databases;
 mod faulty_bucket;

@@ -1,0 +1,172 @@
+//! Gets actors: the hold, and the database that its history is.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ractor::ActorCell;
+
+use super::error::HoldError;
+use super::held::Held;
+use super::kept::{Kept, Releases};
+use super::restore::{Restore, Restored};
+use super::shared::{Shared, State};
+use crate::address::{Address, NodeId};
+use crate::history::{Base, HistoryPrefix, ObjectKey, Progress, Since};
+use crate::metrics::Metrics;
+use crate::ownership::{Acquired, AcquireError, Begun, FoundHistory, Hold, Owners};
+use crate::ports::{Bucket, Clock, LocalFiles, Random, Steady};
+use tokio::sync::Semaphore;
+
+pub struct ReplicaParts {
+    pub bucket: Arc<dyn Bucket>,
+    pub clock: Arc<dyn Steady>,
+    pub random: Arc<dyn Random>,
+    pub owners: Arc<Owners>,
+    pub files: Arc<dyn LocalFiles>,
+    pub wall: Arc<dyn Clock>,
+    pub metrics: Arc<Metrics>,
+    /// States so far back can be restored.
+    pub retention: Duration,
+}
+
+/// The actors that this node may hold.
+pub struct Replicas {
+    pub(super) parts: ReplicaParts,
+    pub(super) releases: Releases,
+    /// Snapshots and merged objects under way.
+    pub(super) stand_ins: Semaphore,
+    supervisor: Mutex<Option<ActorCell>>,
+}
+
+pub enum Holding {
+    Here(Held),
+    Elsewhere(NodeId),
+}
+
+impl Replicas {
+    /// They are of use once a `ReplicaSupervisor` runs.
+    pub fn new(parts: ReplicaParts) -> Arc<Self> {
+        Arc::new(Self {
+            parts,
+            releases: Releases::default(),
+            stand_ins: Semaphore::new(crate::limits::STAND_INS_AT_ONCE),
+            supervisor: Mutex::default(),
+        })
+    }
+
+    /// Acquires the actor and brings its file to the head of its history: the file is then to be opened,
+    /// or there is none. No database of it is open.
+    pub async fn hold(self: &Arc<Self>, address: &Address) -> Result<Holding, HoldError> {
+        // Asked before anything else: from an opening on a file is nobody's head.
+        let trusted = self.parts.files.trusted(address)?;
+        let kept = self.releases.take(address);
+        let kept = kept.filter(|kept| trusted.is_some() && kept.released.head == trusted);
+        let (released, state) = kept.map(|kept| (kept.released, kept.state)).unzip();
+        let mut hold = match self.parts.owners.acquire(address, released).await? {
+            Acquired::Elsewhere(node) => return Ok(Holding::Elsewhere(node)),
+            Acquired::Here(hold) => hold,
+        };
+        self.parts.metrics.held(hold.begun.as_str());
+        let brought = self.brought(&mut hold, trusted, state).await;
+        let valid = brought.and_then(|brought| match hold.right().is_valid() {
+            true => Ok(brought),
+            false => Err(AcquireError::NotLive.into()),
+        });
+        match valid {
+            Ok((state, adopts)) => {
+                let prefix = HistoryPrefix::new(address, self.parts.owners.app());
+                let shared = Shared::new(address.clone(), hold.right().clone(), prefix, state);
+                Ok(Holding::Here(Held::new(Arc::clone(self), hold, shared, adopts)))
+            }
+            Err(error) => {
+                self.parts.owners.give_up(&hold);
+                Err(error)
+            }
+        }
+    }
+
+    pub fn owners(&self) -> &Arc<Owners> {
+        &self.parts.owners
+    }
+
+    /// Where the history stands; true if the actor's file is to be its beginning.
+    async fn brought(
+        &self,
+        hold: &mut Hold,
+        trusted: Option<Base>,
+        kept: Option<State>,
+    ) -> Result<(State, bool), HoldError> {
+        let nothing = || FoundHistory::new(&hold.address, self.parts.owners.app());
+        let mut found = match &mut hold.begun {
+            Begun::Unchanged(head) => {
+                // `hold` asks for an unchanged one only with what it kept.
+                let kept = kept.ok_or(AcquireError::LostRace)?;
+                let reset = kept.progress.reset();
+                let progress = Progress::new(hold.generation, Some(*head), reset);
+                return Ok((State { progress, unmerged: None, sent: None, ..kept }, false));
+            }
+            Begun::New(found) | Begun::Free(found) | Begun::Own(found) | Begun::Taken(found) => {
+                std::mem::replace(found, nothing())
+            }
+        };
+        self.bring(hold, &mut found, trusted).await
+    }
+
+    /// Makes the file what the listing's head says.
+    async fn bring(
+        &self,
+        hold: &Hold,
+        found: &mut FoundHistory,
+        trusted: Option<Base>,
+    ) -> Result<(State, bool), HoldError> {
+        let address = &hold.address;
+        let Some(head) = found.listing().head() else {
+            // A file of a hold whose first upload never landed is nobody's state.
+            let adopts = self.parts.files.adoptable(address)?;
+            if !adopts {
+                self.parts.files.set_aside(address)?;
+            }
+            let progress = Progress::new(hold.generation, None, None);
+            return Ok((State::new(progress, 0, true), adopts));
+        };
+        let began = self.parts.clock.now();
+        let restore = Restore::new(self, hold.right(), found, head);
+        let restored = restore.into_file(address, trusted).await?;
+        let took = self.parts.clock.now().since(began);
+        self.parts.metrics.restored(restored.is_local, took);
+        let Restored { head, reset, knows_reset, db_pages, .. } = restored;
+        let progress = Progress::new(hold.generation, Some(head), reset);
+        let (since, snapshot_bytes) = since_snapshot(found);
+        let state = State { since, snapshot_bytes, ..State::new(progress, db_pages, knows_reset) };
+        Ok((state, false))
+    }
+
+    pub(super) fn supervised_by(&self, supervisor: ActorCell) {
+        *self.supervisor.lock().unwrap_or_else(PoisonError::into_inner) = Some(supervisor);
+    }
+
+    pub(super) fn supervisor(&self) -> Option<ActorCell> {
+        self.supervisor.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn keep(&self, address: Address, kept: Kept) {
+        self.releases.keep(address, kept);
+    }
+}
+
+/// What the listing shows above the newest snapshot, and that one's bytes.
+fn since_snapshot(found: &FoundHistory) -> (Since, Option<u64>) {
+    let mut since = Since::default();
+    for (key, seen) in found.objects() {
+        match key {
+            ObjectKey::Snapshot(_) => {
+                since.merged();
+                return (since, Some(seen.bytes));
+            }
+            ObjectKey::Segment(_) => since.segment(seen.bytes),
+            ObjectKey::Merged { .. } => {}
+        }
+    }
+    since.merged();
+    (since, None)
+}
