@@ -111,6 +111,8 @@ pub struct NodeBucket {
     pub clock: MachineClock,
     pub machine: usize,
     pub own_lease: String,
+    /// Its node's lease is valid.
+    pub may_write: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl NodeBucket {
@@ -126,6 +128,12 @@ impl NodeBucket {
         T: Send + 'static,
         E: Send + 'static,
     {
+        // Whoever waits for the last write of a node counts from its horizon.
+        let writes = matches!(operation, Operation::Put | Operation::Delete);
+        if writes && key.starts_with("state/") && !(self.may_write)() {
+            let machine = self.machine;
+            self.store.checker.breaks(format!("machine {machine} sends {key} without a lease"));
+        }
         self.gate.pass().await;
         let is_own_lease = key == self.own_lease;
         let asked = Asked { machine: self.machine, operation, key: key.to_owned(), is_own_lease };

@@ -13,8 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use wasmkeep_supervisors::address::{Address, App};
 use wasmkeep_supervisors::history::{Base, Generation, HistoryPrefix, Position};
+use wasmkeep_supervisors::lease::{LEASES, Session};
 
 use crate::image::{Image, Token};
+use crate::leases::Leases;
 use crate::past::Past;
 use crate::records::Records;
 use crate::trace::Trace;
@@ -65,11 +67,13 @@ struct Actor {
     acknowledged: BTreeMap<Token, Position>,
     removed: BTreeSet<Token>,
     issued: BTreeMap<Token, u64>,
+    acknowledgements: u64,
 }
 
 #[derive(Default)]
 struct State {
     actors: Vec<Actor>,
+    leases: Leases,
     holds: BTreeMap<u64, Watched>,
     numbers: u64,
     counts: Counts,
@@ -91,6 +95,7 @@ impl Checker {
             acknowledged: BTreeMap::new(),
             removed: BTreeSet::new(),
             issued: BTreeMap::new(),
+            acknowledgements: 0,
         };
         let state = State { actors: actors.iter().map(actor).collect(), ..State::default() };
         Arc::new(Self { state: Mutex::new(state), trace, stop: Notify::new() })
@@ -205,6 +210,28 @@ impl Checker {
         self.note(&mut state, result);
     }
 
+    /// How often a client of the actor was told that something is durable.
+    pub fn acknowledgements(&self, actor: usize) -> u64 {
+        self.state().actors[actor].acknowledgements
+    }
+
+    /// Acknowledged before the run began.
+    pub fn begins_with(&self, actor: usize, token: Token, at: Position) {
+        let mut state = self.state();
+        state.numbers += 1;
+        let number = state.numbers;
+        state.actors[actor].issued.insert(token, number);
+        state.actors[actor].acknowledged.insert(token, at);
+    }
+
+    /// A node was told by the bucket that its session is over.
+    pub fn ended(&self, machine: usize, session: Session) {
+        let mut state = self.state();
+        let has_ended = state.leases.has_ended(session);
+        let wrong = format!("machine {machine} took its own write for the end of its session");
+        self.note(&mut state, if has_ended { Ok(()) } else { Err(wrong) });
+    }
+
     /// The writes that were issued and not acknowledged, for retries.
     pub fn in_doubt(&self, actor: usize) -> Vec<Token> {
         let state = self.state();
@@ -227,6 +254,9 @@ impl Checker {
 
 impl State {
     fn landed(&mut self, key: &str, body: &[u8]) -> Result<(), String> {
+        if key.starts_with(LEASES) {
+            return self.leases.landed(key, body);
+        }
         for (number, actor) in self.actors.iter_mut().enumerate() {
             if actor.records.key() == key {
                 let taken = actor.records.landed(body)?;
@@ -283,11 +313,15 @@ impl State {
         self.is_alone(&hold, Some(number), "acknowledges")?;
         let actor = &mut self.actors[hold.actor];
         let newest = actor.past.newest_of(hold.generation);
+        let newest = newest.or_else(|| actor.past.head().map(|(at, _)| at));
         let at = newest.ok_or_else(|| {
-            format!("machine {} acknowledges without a segment of its own", hold.machine)
+            format!("machine {} acknowledges what is not in the bucket", hold.machine)
         })?;
-        actor.acknowledged.extend(tokens.iter().map(|token| (*token, at)));
-        self.counts.acknowledged += tokens.len() as u64;
+        for token in tokens {
+            let is_new = actor.acknowledged.insert(*token, at).is_none();
+            self.counts.acknowledged += u64::from(is_new);
+        }
+        actor.acknowledgements += 1;
         actor.check(hold.actor)
     }
 

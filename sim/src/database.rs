@@ -40,6 +40,15 @@ impl TokenDatabase {
         Ok(true)
     }
 
+    /// As a reset leaves it, which the bucket has already.
+    pub fn clear(&mut self) -> Result<(), StorageFault> {
+        self.alive()?;
+        self.image = Image::empty();
+        (self.changed, self.wants_whole) = (BTreeSet::new(), false);
+        self.disk.committed(&self.address, &self.image, 1);
+        Ok(())
+    }
+
     pub fn has(&self, token: Token) -> bool {
         self.image.tokens().is_ok_and(|tokens| tokens.contains(&token))
     }

@@ -110,6 +110,8 @@ pub struct Mood {
     pub late_segments: bool,
     /// Answers about leases are often slow.
     pub slow_polls: bool,
+    /// Some holds have many events.
+    pub bursts: bool,
     /// No faults at all but those of a script.
     pub calm: bool,
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::time::Instant;
+use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::address::{ActorName, Address, App, Class, Tenant};
 
 use crate::bucket::Store;
@@ -21,6 +22,7 @@ pub struct Shared {
     pub checker: Arc<Checker>,
     pub store: Arc<Store>,
     pub fates: Fates,
+    pub metrics: Arc<Metrics>,
     is_quiet: AtomicBool,
 }
 
@@ -33,7 +35,8 @@ impl Shared {
         let store = Store::new(Arc::clone(&checker), Arc::clone(&trace));
         let fates = Fates::new(dice.fork(), mood, machines);
         let (began, is_quiet) = (Instant::now(), AtomicBool::new(false));
-        Self { began, actors, mood, dice, trace, checker, store, fates, is_quiet }
+        let metrics = Arc::new(Metrics::new().expect("names of metrics are legal"));
+        Self { began, actors, mood, dice, trace, checker, store, fates, metrics, is_quiet }
     }
 
     /// Nothing goes wrong any more.
