@@ -9,6 +9,7 @@ use super::writes::Seen;
 use crate::address::{Address, NodeId};
 use crate::bucket::{Expected, SetError};
 use crate::history::{Generation, highest_generation_in_bucket};
+use crate::lease::LeaseState;
 use crate::limits::{BUCKET_PAGE_KEYS_MAX, OWNER_REWRITES_MAX};
 use crate::ports::ETag;
 use crate::twin::{Twin, is_broken};
@@ -194,6 +195,7 @@ fn names(record: &OwnerRecord, me: &NodeId) -> bool {
 
 impl Owners {
     fn is_live(&self, node: &NodeId) -> bool {
-        self.parts.peers.find(node).is_some()
+        let peer = self.parts.peers.find(node);
+        peer.is_some_and(|peer| peer.state == LeaseState::Live && !peer.is_suspect)
     }
 }

@@ -7,11 +7,12 @@ use super::*;
 use crate::address::{ActorName, Address, App, Class, NodeId, Tenant};
 use crate::bucket::Nonce;
 use crate::history::{Base, Generation, HistoryPrefix, ObjectHash, ObjectKey, Position};
-use crate::lease::{Session, Validity};
-use crate::node::Peers;
-use crate::ports::{BucketTime, Random as _, Steady as _};
+use crate::lease::{LeaseRecord, LeaseState, Load, Session, Validity, lease_key};
+use crate::limits::{LEASE_GRACE, LEASE_TTL};
+use crate::node::{Peers, PeersParts};
+use crate::ports::{Bucket as _, BucketTime, Cond, Steady as _, Wait};
 use crate::testing::{
-    BucketFault, FaultyBucket, ManualClock, MemoryBucket, Operation, SeededRandom, TokioSteady,
+    BucketFault, FaultyBucket, ManualClock, MemoryBucket, Operation, SeededRandom, SteadyClock,
 };
 use crate::twin::{Twin, leave_out};
 
@@ -24,13 +25,14 @@ const LONG: Duration = Duration::from_secs(100_000);
 struct World {
     memory: MemoryBucket,
     bucket: Arc<FaultyBucket>,
-    clock: Arc<TokioSteady>,
+    clock: Arc<SteadyClock>,
     random: Arc<SeededRandom>,
 }
 
 struct Node {
     owners: Owners,
     validity: Arc<Validity>,
+    peers: Arc<Peers>,
     session: Session,
 }
 
@@ -40,7 +42,7 @@ impl World {
         Self {
             bucket: Arc::new(FaultyBucket::new(memory.clone())),
             memory,
-            clock: Arc::new(TokioSteady::new()),
+            clock: Arc::new(SteadyClock::new()),
             random: Arc::new(SeededRandom::new(7)),
         }
     }
@@ -53,21 +55,21 @@ impl World {
     }
 
     fn node_with(&self, name: &str, validity: Arc<Validity>, session: Session) -> Node {
+        let peers = self.peers(&id(name), &validity);
         let owners = Owners::new(OwnersParts {
             bucket: self.bucket.clone(),
             clock: self.clock.clone(),
             random: self.random.clone(),
             validity: validity.clone(),
-            peers: self.peers(),
+            peers: peers.clone(),
             node: id(name),
             app: App::default_app(),
         });
-        Node { owners, validity, session }
+        Node { owners, validity, peers, session }
     }
 
     /// A segment of somebody's, as far as a listing shows it.
     async fn segment(&self, generation: u64, seq: u64) {
-        use crate::ports::{Bucket as _, Cond, Wait};
         let put = self.memory.put(&segment_key(generation, seq), vec![1].into(), Cond::Any, Wait::Upload);
         put.await.expect("memory takes all");
     }
@@ -135,9 +137,45 @@ fn found(hold: &Hold) -> &FoundHistory {
     }
 }
 
-/// What the tests say of other nodes.
+/// What other nodes show of themselves.
 impl World {
-    fn peers(&self) -> Arc<Peers> {
-        todo!()
+    fn peers(&self, node: &NodeId, validity: &Arc<Validity>) -> Arc<Peers> {
+        Arc::new(Peers::new(PeersParts {
+            bucket: self.bucket.clone(),
+            clock: self.clock.clone(),
+            random: self.random.clone(),
+            validity: validity.clone(),
+            node: node.clone(),
+        }))
+    }
+
+    /// The node's lease is there, in this state.
+    async fn lease(&self, node: &str, session: Session, state: LeaseState) {
+        let lease = LeaseRecord {
+            node: id(node),
+            session,
+            state,
+            beat: 1,
+            nonce: Nonce::draw(&*self.random),
+            address: String::new(),
+            key: [0; 32],
+            serves: Vec::new(),
+            version: String::new(),
+            features: Vec::new(),
+            ttl: LEASE_TTL,
+            grace: LEASE_GRACE,
+            load: Load::default(),
+        };
+        let put = self.memory.put(&lease_key(&id(node)), lease.encode(), Cond::Any, Wait::Lease);
+        put.await.expect("memory takes all");
+    }
+
+    async fn live(&self, node: &str, session: Session) {
+        self.lease(node, session, LeaseState::Live).await;
+    }
+
+    /// The session of a hold is over.
+    async fn end(&self, hold: &Hold, node: &str) {
+        self.lease(node, hold.right().term().session(), LeaseState::Released).await;
     }
 }

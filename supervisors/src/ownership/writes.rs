@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::found::FoundHistory;
 use super::owners::{AcquireError, Owners};
 use super::record::{Holder, OwnerRecord};
@@ -50,7 +48,8 @@ impl Owners {
     ) -> Result<Written, SetError> {
         let attempts = Attempts {
             wait: Wait::Record,
-            deadline: Instant::now() + BUCKET_RECORD_WAIT,
+            deadline: self.parts.clock.now().plus(BUCKET_RECORD_WAIT),
+            clock: &*self.parts.clock,
             may_send,
             random: &*self.parts.random,
         };

@@ -77,7 +77,7 @@ pub trait LocalFiles: Send + Sync + 'static {
 pub trait Restoring: Send {
     fn write(&mut self, page: u32, bytes: &[u8]) -> Result<(), StorageFault>;
 
-    /// The image has so many pages, all of them written. The file that was there is set aside; an
-    /// image without pages leaves none.
-    fn finish(self: Box<Self>, db_pages: u32) -> Result<(), StorageFault>;
+    /// The image has so many pages, all of them written, and is exactly the state `head`. The file that
+    /// was there is set aside; an image without pages leaves none.
+    fn finish(self: Box<Self>, db_pages: u32, head: Base) -> Result<(), StorageFault>;
 }

@@ -17,11 +17,13 @@ mod error;
 mod fetch;
 mod held;
 mod kept;
+mod leave;
 mod process;
 mod replicas;
 mod restore;
 pub mod rules;
 mod shared;
+mod send;
 mod ship;
 mod stand_in;
 
@@ -29,6 +31,6 @@ mod stand_in;
 mod tests;
 
 pub use error::{HoldError, Lost, ShipError};
-pub use held::Held;
+pub use held::{Held, Settled, ShipWait};
 pub use process::ReplicaSupervisor;
 pub use replicas::{Holding, ReplicaParts, Replicas};

@@ -41,7 +41,7 @@ impl Drop for Underway {
     fn drop(&mut self) {
         if !self.is_done {
             self.shared.lose(Lost::Process);
-            self.shared.change(|status| (status.ships, status.stands_in) = (false, false));
+            self.shared.change(|status| (status.ships, status.stand_ins) = (false, 0));
         }
     }
 }
@@ -88,7 +88,7 @@ impl Process for ReplicaProcess {
             }
             Work::StandIn(stand_in, underway) => {
                 self.replicas.stand_in(&self.shared, stand_in).await;
-                self.shared.change(|status| status.stands_in = false);
+                self.shared.change(|status| status.stand_ins = status.stand_ins.saturating_sub(1));
                 underway.done();
             }
         }

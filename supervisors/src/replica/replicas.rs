@@ -1,21 +1,23 @@
 //! Gets actors: the hold, and the database that its history is.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ractor::ActorCell;
+use tokio::sync::Semaphore;
 
 use super::error::HoldError;
 use super::held::Held;
-use super::kept::{Kept, Releases};
+use super::kept::Releases;
 use super::restore::{Restore, Restored};
 use super::shared::{Shared, State};
 use crate::address::{Address, NodeId};
 use crate::history::{Base, HistoryPrefix, ObjectKey, Progress, Since};
+use crate::limits::STAND_INS_AT_ONCE;
 use crate::metrics::Metrics;
 use crate::ownership::{Acquired, AcquireError, Begun, FoundHistory, Hold, Owners};
 use crate::ports::{Bucket, Clock, LocalFiles, Random, Steady};
-use tokio::sync::Semaphore;
 
 pub struct ReplicaParts {
     pub bucket: Arc<dyn Bucket>,
@@ -35,6 +37,8 @@ pub struct Replicas {
     pub(super) releases: Releases,
     /// Snapshots and merged objects under way.
     pub(super) stand_ins: Semaphore,
+    /// Holds of actors that left memory and have sockets.
+    parked: Mutex<BTreeMap<Address, Held>>,
     supervisor: Mutex<Option<ActorCell>>,
 }
 
@@ -49,7 +53,8 @@ impl Replicas {
         Arc::new(Self {
             parts,
             releases: Releases::default(),
-            stand_ins: Semaphore::new(crate::limits::STAND_INS_AT_ONCE),
+            stand_ins: Semaphore::new(STAND_INS_AT_ONCE),
+            parked: Mutex::default(),
             supervisor: Mutex::default(),
         })
     }
@@ -59,6 +64,11 @@ impl Replicas {
     pub async fn hold(self: &Arc<Self>, address: &Address) -> Result<Holding, HoldError> {
         // Asked before anything else: from an opening on a file is nobody's head.
         let trusted = self.parts.files.trusted(address)?;
+        if let Some(held) = self.unparked(address)
+            && held.head() == trusted
+        {
+            return Ok(Holding::Here(held));
+        }
         let kept = self.releases.take(address);
         let kept = kept.filter(|kept| trusted.is_some() && kept.released.head == trusted);
         let (released, state) = kept.map(|kept| (kept.released, kept.state)).unzip();
@@ -83,6 +93,29 @@ impl Replicas {
                 Err(error)
             }
         }
+    }
+
+    /// A hold that was kept for an actor's sockets, if it may still run. Its actor has none any more and
+    /// is to leave, or wakes.
+    pub fn unparked(&self, address: &Address) -> Option<Held> {
+        let mut parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = parked.remove(address);
+        // Its end, if it is over, takes other locks.
+        drop(parked);
+        held.filter(Held::may_run)
+    }
+
+    /// All of those, as the node stops.
+    pub fn unpark_all(&self) -> Vec<Held> {
+        let mut parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *parked).into_values().collect()
+    }
+
+    pub(super) fn keep_parked(&self, held: Held) {
+        let mut parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = parked.insert(held.address().clone(), held);
+        drop(parked);
+        drop(before);
     }
 
     pub fn owners(&self) -> &Arc<Owners> {
@@ -147,10 +180,6 @@ impl Replicas {
 
     pub(super) fn supervisor(&self) -> Option<ActorCell> {
         self.supervisor.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(super) fn keep(&self, address: Address, kept: Kept) {
-        self.releases.keep(address, kept);
     }
 }
 

@@ -86,7 +86,7 @@ impl<'a> Restore<'a> {
         }
         let head = self.walk.head().ok_or(AcquireError::LostRace)?;
         if let Some(Image { assembly, file }) = image {
-            file.finish(assembly.finish().map_err(incomplete)?)?;
+            file.finish(assembly.finish().map_err(incomplete)?, head)?;
         }
         let reset = self.walk.reset();
         Ok(Restored { head, reset, knows_reset: true, db_pages, is_local: false })

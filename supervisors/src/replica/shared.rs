@@ -27,8 +27,8 @@ pub(super) struct Shared {
 pub(super) struct Status {
     /// A segment is under way.
     pub ships: bool,
-    /// A snapshot, a merged object or a collection is.
-    pub stands_in: bool,
+    /// Snapshots and merged objects, with the collections after them.
+    pub stand_ins: u32,
     pub lost: Option<Lost>,
 }
 

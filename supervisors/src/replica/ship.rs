@@ -1,7 +1,6 @@
 //! Makes segments, and sends each until it is known what became of it.
 
 use bytes::Bytes;
-use tokio::time::Instant;
 
 use super::error::Lost;
 use super::replicas::Replicas;
@@ -96,7 +95,8 @@ impl Replicas {
     ) -> Result<Written, SetError> {
         let attempts = Attempts {
             wait: Wait::Upload,
-            deadline: Instant::now() + BUCKET_UPLOAD_WAIT,
+            deadline: self.parts.clock.now().plus(BUCKET_UPLOAD_WAIT),
+            clock: &*self.parts.clock,
             may_send,
             random: &*self.parts.random,
         };

@@ -101,7 +101,7 @@ impl Source {
     fn read(&self, page: u32, to: &mut [u8]) -> Result<(), StorageFault> {
         match self {
             Source::Latched(latched) => latched.read(page, to),
-            Source::Memory(pages) => super::held::copy(pages, page, to),
+            Source::Memory(pages) => super::send::copy(pages, page, to),
         }
     }
 }

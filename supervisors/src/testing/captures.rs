@@ -117,15 +117,19 @@ impl Capturing for MemoryDatabase {
         let fault = self.fault("commits are not captured");
         let capture = self.capture.as_mut().ok_or(fault)?;
         let is_whole = std::mem::take(&mut capture.whole_is_due);
-        if pages == capture.done && !(is_whole && !pages.is_empty()) {
+        if pages == capture.done && !is_whole {
             return Ok(None);
         }
         let is_new = |(page, bytes): &(&u32, &Vec<u8>)| capture.done.get(page) != Some(bytes);
-        let changed = pages.iter().filter(|entry| is_whole || is_new(entry));
-        let changed: Vec<u32> = changed.map(|(page, _)| *page).collect();
+        let new: Vec<u32> = pages.iter().filter(is_new).map(|(page, _)| *page).collect();
         capture.done = pages.clone();
         capture.last = pages;
+        if is_whole && capture.last.is_empty() {
+            // A file has a first page, whatever is in it.
+            capture.last.insert(1, Vec::new());
+        }
         let db_pages = capture.last.len() as u32;
+        let changed = if is_whole { (1..=db_pages).collect() } else { new };
         let frames = if is_whole { 0 } else { changed.len() as u32 };
         Ok(Some(Captured { changed, db_pages, frames, is_whole }))
     }
@@ -219,7 +223,7 @@ impl Restoring for Image {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>, db_pages: u32) -> Result<(), StorageFault> {
+    fn finish(mut self: Box<Self>, db_pages: u32, head: Base) -> Result<(), StorageFault> {
         self.pages.retain(|page, _| *page <= db_pages);
         let mut disk = self.node.lock();
         disk.set_aside(&self.address);
@@ -238,6 +242,7 @@ impl Restoring for Image {
         let file = File { meta: meta.collect(), rows: texts.collect() };
         disk.files.insert(self.address.clone(), file);
         disk.copies.copies.insert(self.address.clone());
+        disk.copies.trust(self.address.clone(), head);
         Ok(())
     }
 }

@@ -57,8 +57,8 @@ pub struct FaultyBucket {
 struct State {
     faults: VecDeque<(Operation, BucketFault)>,
     asked: Vec<(Operation, String)>,
-    is_cut_off: bool,
     meanwhile: Vec<(Operation, String, Bytes)>,
+    is_cut_off: bool,
 }
 
 impl FaultyBucket {
@@ -69,11 +69,6 @@ impl FaultyBucket {
     /// The next operation of this kind that has no fault yet has this one.
     pub fn fails(&self, operation: Operation, fault: BucketFault) {
         self.state().faults.push_back((operation, fault));
-    }
-
-    /// While it is cut off, no request reaches it.
-    pub fn cut_off(&self, is_cut_off: bool) {
-        self.state().is_cut_off = is_cut_off;
     }
 
     /// Right before the next operation of this kind, somebody else writes this object.
@@ -89,6 +84,11 @@ impl FaultyBucket {
         asked.map(|(_, key)| key.clone()).collect()
     }
 
+    /// While it is cut off, no request reaches it.
+    pub fn cut_off(&self, is_cut_off: bool) {
+        self.state().is_cut_off = is_cut_off;
+    }
+
     /// How many operations of this kind were asked for.
     pub fn asked(&self, operation: Operation) -> usize {
         self.state().asked.iter().filter(|(asked, _)| *asked == operation).count()
@@ -101,15 +101,15 @@ impl FaultyBucket {
     fn next(&self, operation: Operation, key: &str) -> BucketFault {
         let mut state = self.state();
         state.asked.push((operation, key.to_owned()));
-        if state.is_cut_off {
-            return BucketFault::LostRequest;
-        }
-        let (meanwhile, later) =
-            std::mem::take(&mut state.meanwhile).into_iter().partition(|(of, ..)| *of == operation);
+        let all = std::mem::take(&mut state.meanwhile);
+        let (meanwhile, later): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(of, ..)| *of == operation);
         state.meanwhile = later;
-        let meanwhile: Vec<(Operation, String, Bytes)> = meanwhile;
         for (_, key, body) in meanwhile {
             let _ = self.bucket.write(&key, body, &Cond::Any);
+        }
+        if state.is_cut_off {
+            return BucketFault::LostRequest;
         }
         let at = state.faults.iter().position(|(of, _)| *of == operation);
         let fault = at.and_then(|at| state.faults.remove(at));

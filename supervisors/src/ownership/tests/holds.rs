@@ -74,7 +74,7 @@ async fn an_actor_of_a_live_node_is_left_to_it_and_taken_once_that_is_void() {
     let world = World::new();
     let (first, second) = (world.node("n1"), world.node("n2"));
     let held = first.hold().await;
-    world.beat("n1", first.session).await;
+    world.live("n1", first.session).await;
     let before = world.record();
     match second.acquire().await {
         Ok(Acquired::Elsewhere(node)) => assert_eq!(node, id("n1")),
@@ -186,7 +186,7 @@ async fn of_many_nodes_one_gets_the_actor() {
         }
         let nodes: Vec<Node> = (0..8).map(|node| world.node(&format!("n{node}"))).collect();
         for node in &nodes {
-            world.beat(node.owners.node().as_str(), node.session).await;
+            world.live(node.owners.node().as_str(), node.session).await;
         }
         let mut tasks = tokio::task::JoinSet::new();
         for node in nodes {

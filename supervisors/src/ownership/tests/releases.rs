@@ -55,7 +55,7 @@ async fn a_hold_ends_before_its_release_is_sent() {
         assert_eq!(released.is_some(), twin.is_some());
         let resumed = first.hold_with(released).await;
         tokio::time::sleep(Duration::from_secs(20)).await;
-        world.beat("n1", first.session).await;
+        world.live("n1", first.session).await;
         let other = second.acquire().await;
         let both = matches!(other, Ok(Acquired::Here(_))) && (resumed.right().is_valid() || right.is_valid());
         assert_eq!(both, twin.is_some(), "{other:?}");
@@ -93,14 +93,15 @@ async fn an_actor_that_was_handed_over_is_left_to_that_node_for_a_while() {
     let hold = first.hold().await;
     first.owners.release(hold, Some(head(1, 1)), Some(id("n2"))).await.expect("it landed");
     // It is not live: nobody waits for it.
-    world.beat("n2", second.session).await;
-    world.look(&third).await;
+    world.live("n2", second.session).await;
+    // Looked at once, so that it is known.
+    let _ = third.peers.is_void(&id("n2"), second.session).await;
     match third.acquire().await {
         Ok(Acquired::Elsewhere(node)) => assert_eq!(node, id("n2")),
         other => panic!("{other:?}"),
     }
     tokio::time::sleep(Duration::from_secs(11)).await;
-    world.beat("n2", second.session).await;
+    world.live("n2", second.session).await;
     assert_eq!(third.hold().await.generation, generation(2));
     let hold = second.acquire().await;
     assert!(matches!(hold, Ok(Acquired::Elsewhere(_)) | Err(_)), "{hold:?}");
