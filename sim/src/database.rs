@@ -40,11 +40,11 @@ impl TokenDatabase {
         Ok(true)
     }
 
-    /// As a reset leaves it, which the bucket has already.
+    /// Deletes all that is in it.
     pub fn clear(&mut self) -> Result<(), StorageFault> {
         self.alive()?;
         self.image = Image::empty();
-        (self.changed, self.wants_whole) = (BTreeSet::new(), false);
+        self.changed = BTreeSet::from([1]);
         self.disk.committed(&self.address, &self.image, 1);
         Ok(())
     }
@@ -89,6 +89,14 @@ impl Capturing for TokenDatabase {
 
     fn capture_whole(&mut self) {
         self.wants_whole = true;
+    }
+
+    fn adopted(&mut self) -> Result<(), StorageFault> {
+        self.alive()?;
+        self.image.mark(false);
+        self.changed.insert(1);
+        self.disk.committed(&self.address, &self.image, 1);
+        Ok(())
     }
 
     fn vacuum_if_sparse(&mut self) -> Result<bool, StorageFault> {

@@ -26,6 +26,12 @@ struct File {
     sidecar: Option<String>,
 }
 
+impl File {
+    fn bytes(&self) -> u64 {
+        u64::from(self.image.db_pages()) * PAGE_BYTES as u64
+    }
+}
+
 #[derive(Default)]
 struct State {
     boot: u64,
@@ -59,6 +65,15 @@ impl Disk {
             }
             file.synced = file.image.clone();
         }
+    }
+
+    /// The file of a node that had no bucket.
+    pub fn put_single(&self, address: &Address, mut image: Image) {
+        image.mark(true);
+        let mut state = self.state();
+        state.inodes += 1;
+        let file = File { inode: state.inodes, synced: image.clone(), image, ..File::default() };
+        state.files.insert(address.clone(), file);
     }
 
     pub fn remember(&self, session: Session) {
@@ -110,8 +125,7 @@ impl Disk {
         file.wal_frames = 0;
         file.sidecar = head.map(|head| {
             let written = Written::Under(format!("boot-{boot}"));
-            let bytes = u64::from(file.image.db_pages()) * PAGE_BYTES as u64;
-            Sidecar { written, head, bytes, inode: file.inode }.encode()
+            Sidecar { written, head, bytes: file.bytes(), inode: file.inode }.encode()
         });
     }
 
@@ -120,7 +134,7 @@ impl Disk {
         let file = state.files.get(address)?;
         let boot_id = format!("boot-{}", state.boot);
         let wal_bytes = if is_broken(Twin::TrustsFileAfterCrash) { 0 } else { file.wal_frames };
-        let bytes = u64::from(file.image.db_pages()) * PAGE_BYTES as u64;
+        let bytes = file.bytes();
         let sidecar = Sidecar::decode(file.sidecar.as_deref()?.as_bytes()).ok()?;
         let bytes = if is_broken(Twin::TrustsFileAfterCrash) { sidecar.bytes } else { bytes };
         sidecar.trust(Files { boot_id: &boot_id, bytes, inode: file.inode, wal_bytes }).ok()
@@ -147,6 +161,11 @@ impl LocalFiles for NodeFiles {
     fn trusted(&self, address: &Address) -> Result<Option<Base>, StorageFault> {
         self.alive("read", address)?;
         Ok(self.disk.trusted(address))
+    }
+
+    fn adoptable(&self, address: &Address) -> Result<bool, StorageFault> {
+        self.alive("read", address)?;
+        Ok(self.disk.state().files.get(address).is_some_and(|file| file.image.is_marked()))
     }
 
     fn restore(&self, address: &Address) -> Result<Box<dyn Restoring>, StorageFault> {
@@ -176,7 +195,7 @@ impl Restoring for Restore {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, db_pages: u32) -> Result<(), StorageFault> {
+    fn finish(mut self: Box<Self>, db_pages: u32, head: Base) -> Result<(), StorageFault> {
         if self.gate.is_dead() {
             return Err(fault("restore", &self.address));
         }
@@ -187,12 +206,14 @@ impl Restoring for Restore {
         }
         state.inodes += 1;
         let mut image = Image::default();
-        for (page, bytes) in self.pages {
+        for (page, bytes) in std::mem::take(&mut self.pages) {
             image.set(page, bytes);
         }
         image.cut(db_pages);
         let file = File { inode: state.inodes, image, ..File::default() };
-        state.files.insert(self.address, file);
+        state.files.insert(self.address.clone(), file);
+        drop(state);
+        self.disk.close(&self.address, Some(head));
         Ok(())
     }
 }

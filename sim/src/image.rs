@@ -2,7 +2,8 @@
 //! up shows.
 //!
 //! ```text
-//! page 1      "tokens01", how many tokens there are, how often this page was written
+//! page 1      "tokens01", how many tokens there are, how often this page was written, and whether a node
+//!             without a bucket wrote it
 //! page 2..    how many tokens are here, the tokens, and at the end how often it was touched
 //! ```
 
@@ -47,6 +48,15 @@ impl Image {
             self.pages.resize(at + 1, Bytes::new());
         }
         self.pages[at] = bytes;
+    }
+
+    /// Says whether a node without a bucket wrote it: such a file may become the beginning of a history.
+    pub fn mark(&mut self, is_of_a_single_node: bool) {
+        self.change(1, |page| put(page, 24, u64::from(is_of_a_single_node)));
+    }
+
+    pub fn is_marked(&self) -> bool {
+        self.page(1).is_some_and(|page| word(page, 24) == 1)
     }
 
     pub fn cut(&mut self, db_pages: u32) {

@@ -40,3 +40,5 @@ pub mod node;
 pub mod workload;
 
 pub mod world;
+
+pub mod sweep;

@@ -163,6 +163,6 @@ fn pages_of(object: &Object, body: &[u8]) -> Result<BTreeMap<u32, Bytes>, String
         pages.insert(number, Bytes::copy_from_slice(bytes));
         Ok::<_, std::convert::Infallible>(())
     };
-    object.pages_in(body, take).map_err(|error| error.to_string())?;
+    object.pages_of(body, take).map_err(|error| error.to_string())?;
     Ok(pages)
 }

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use tokio::select;
 use wasmkeep_supervisors::address::NodeId;
-use wasmkeep_supervisors::history::PAGE_BYTES;
 use wasmkeep_supervisors::lease::Order;
 use wasmkeep_supervisors::ownership::AcquireError;
 use wasmkeep_supervisors::replica::{Held, HoldError, Holding};
 
 use crate::checker::Watched;
 use crate::database::TokenDatabase;
-use crate::image::{Image, Token};
+use crate::image::Token;
 use crate::node::Node;
 
 /// Whoever does not wait longer for an answer leaves it at that.
@@ -87,7 +86,7 @@ impl<'a> Visit<'a> {
 
     async fn run(mut self) {
         let dice = &self.node.dice;
-        let mut events = match self.is_burst {
+        let mut events: u32 = match self.is_burst {
             true => *dice.one_of(&[20, 80, 100]),
             false => *dice.one_of(&[0, 0, 1, 2, 3, 5]),
         };
@@ -203,16 +202,11 @@ impl<'a> Visit<'a> {
     async fn reset(&mut self) -> Next {
         let checker = &self.node.shared.checker;
         let began = checker.reset_begins();
-        let empty = Image::empty();
-        let page = empty.page(1).map_or_else(|| vec![0; PAGE_BYTES], |page| page.to_vec());
-        if self.held.reset(vec![page]).await.is_err() {
+        if self.database.clear().is_err() || self.held.reset(&mut self.database).await.is_err() {
             return Next::GivesUp;
         }
         checker.reset_acknowledged(self.watched, began);
-        match self.database.clear() {
-            Ok(()) => Next::Goes,
-            Err(_) => Next::GivesUp,
-        }
+        Next::Goes
     }
 
     fn give_up(self) {
@@ -226,7 +220,7 @@ impl<'a> Visit<'a> {
         let Self { node, held, database, watched, .. } = self;
         node.shared.checker.hold_ends(watched);
         let next = match node.dice.chance(0.1) {
-            true => NodeId::parse(node.dice.one_of(&["n0", "n1", "n2"])).ok(),
+            true => NodeId::parse(node.dice.one_of::<&str>(&["n0", "n1", "n2"])).ok(),
             false => None,
         };
         held.leave(Some(Box::new(database)), next).await;
