@@ -1,5 +1,6 @@
 //! `cargo xtask sim`: runs many seeds, or one and prints what happened in it.
 
+use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -7,7 +8,7 @@ use wasmkeep_sim::sweep::{Until, sweep};
 use wasmkeep_sim::world::{Setup, run};
 use wasmkeep_supervisors::twin::Twin;
 
-const USAGE: &str = "usage: wasmkeep-sim [--seeds N] [--from SEED] [--seed SEED] [--twin NAME]";
+const USAGE: &str = "usage: wasmkeep-sim [--seeds N] [--from SEED] [--seed SEED] [--twin NAME] | --twins N";
 const SEEDS: u64 = 2_000;
 
 #[derive(Default)]
@@ -16,11 +17,13 @@ struct Options {
     from: u64,
     seed: Option<u64>,
     twin: Option<Twin>,
+    twins: Option<u64>,
 }
 
 fn main() -> ExitCode {
     match parse(std::env::args().skip(1)) {
         Ok(Options { seed: Some(seed), twin, .. }) => replay(Setup { seed, twin, keeps_trace: true }),
+        Ok(Options { twins: Some(seeds), from, .. }) => twins(from..from + seeds),
         Ok(options) => many(&options),
         Err(why) => {
             eprintln!("error: {why}\n{USAGE}");
@@ -38,6 +41,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
             "--seeds" => options.seeds = Some(number()?),
             "--from" => options.from = number()?,
             "--seed" => options.seed = Some(number()?),
+            "--twins" => options.twins = Some(number()?),
             "--twin" => options.twin = Some(twin(&value)?),
             _ => return Err(format!("there is no `{flag}`")),
         }
@@ -49,6 +53,17 @@ fn twin(name: &str) -> Result<Twin, String> {
     let found = Twin::ALL.iter().find(|twin| format!("{twin:?}") == name);
     let names = || Twin::ALL.iter().map(|twin| format!("{twin:?}")).collect::<Vec<_>>().join(", ");
     found.copied().ok_or_else(|| format!("there is no twin `{name}`: there are {}", names()))
+}
+
+/// The first of these seeds at which each twin is caught.
+fn twins(seeds: Range<u64>) -> ExitCode {
+    for twin in Twin::ALL {
+        let sweep = sweep(seeds.clone(), Some(*twin), Until::OneBreaks);
+        let caught = sweep.broken.first();
+        let said = caught.map_or("not caught".into(), |(seed, why)| format!("seed {seed}: {why}"));
+        println!("{:<32} {said}", format!("{twin:?}"));
+    }
+    ExitCode::SUCCESS
 }
 
 fn replay(setup: Setup) -> ExitCode {
