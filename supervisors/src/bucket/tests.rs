@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::{Instant, advance, sleep};
+use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::limits::BUCKET_UPLOAD_WAIT;
@@ -292,8 +292,50 @@ async fn a_listing_goes_on_after_short_pages() {
     assert!(page.has_more && page.objects.len() == 3);
 
     let many = list_all(&world.bucket, "nodes/", 9, Wait::Record).await;
-    assert!(many.is_err_and(|error| error.to_string().contains("more than 9")));
-    advance(Duration::from_secs(1)).await;
+    assert_eq!(many, Err(ListAllError::TooMany { prefix: "nodes/".into(), most: 9 }));
+}
+
+#[tokio::test]
+async fn a_page_that_leads_nowhere_is_told_and_not_asked_for_again() {
+    let world = World::new(&[]);
+    world.others("mine").await;
+    for faults in [vec![BucketFault::NoKeys], vec![BucketFault::Short(1), BucketFault::NoKeys]] {
+        let put = world.memory.put("nodes/b", Bytes::new(), Cond::Any, Wait::Record);
+        put.await.expect("memory takes all");
+        let asked = world.bucket.asked(Operation::List) + faults.len();
+        for fault in faults {
+            world.bucket.fails(Operation::List, fault);
+        }
+        let listed = list_all(&world.bucket, "nodes/", 10, Wait::Record).await;
+        assert!(matches!(listed, Err(ListAllError::Unknown(Doubt::Unreadable(_)))), "{listed:?}");
+        assert_eq!(world.bucket.asked(Operation::List), asked);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_deadline_cuts_says_how_long_it_waited() {
+    let world = World::new(&[(Operation::Put, BucketFault::Silent)]);
+    world.bucket.fails(Operation::Get, BucketFault::Silent);
+    let attempts = Attempts {
+        wait: Wait::Upload,
+        deadline: world.clock.now().plus(Duration::from_secs(1)),
+        clock: &world.clock,
+        may_send: &|| true,
+        random: &world.random,
+    };
+    let set = compare_and_set(&world.bucket, KEY, Bytes::new(), Expected::Absent, attempts).await;
+    assert_eq!(set, Err(SetError::Unknown(Doubt::TimedOut(Duration::from_secs(1)))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_go_by_the_clock_of_who_makes_them() {
+    let mut world = World::new(&[(Operation::Put, BucketFault::Silent)]);
+    world.bucket.fails(Operation::Get, BucketFault::Silent);
+    world.clock = SteadyClock::new().with_rate(0.5);
+    let began = Instant::now();
+    let set = world.set("mine", Expected::Absent).await;
+    assert!(matches!(set, Err(SetError::Unknown(Doubt::TimedOut(_)))), "{set:?}");
+    assert!(began.elapsed() >= 2 * BUCKET_UPLOAD_WAIT);
 }
 
 #[tokio::test]

@@ -143,13 +143,14 @@ impl LeaseKeeper {
         self.parts.clock.now()
     }
 
-    pub(super) fn show(&self, phase: Phase, session: Option<Session>, why: Option<Why>) {
+    /// True when that is news.
+    pub(super) fn show(&self, phase: Phase, session: Option<Session>, why: Option<Why>) -> bool {
         let view = LeaseView { phase, session, why };
         self.view.send_if_modified(|shown| {
-            let is_changed = *shown != view;
+            let is_news = *shown != view;
             *shown = view;
-            is_changed
-        });
+            is_news
+        })
     }
 
     pub(super) fn record(&self, session: Session, state: LeaseState, beat: u64) -> LeaseRecord {

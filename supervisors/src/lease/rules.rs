@@ -123,7 +123,10 @@ pub fn renewed(asked: Asked, before: NodeTime) -> Option<NodeTime> {
 /// Who ended a lease that another write is in the place of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Overwritten {
-    Fenced { by: NodeId, reason: String },
+    Fenced {
+        by: NodeId,
+        reason: String,
+    },
     /// Another process acts under this node's id.
     Replaced,
     Unreadable(LeaseRecordError),

@@ -42,10 +42,7 @@ impl Seen {
 
 impl LeaseKeeper {
     /// Returns once a term has begun.
-    pub(super) async fn start(
-        &mut self,
-        orders: &watch::Receiver<Order>,
-    ) -> Result<Lease, Denial> {
+    pub(super) async fn start(&mut self, orders: &watch::Receiver<Order>) -> Result<Lease, Denial> {
         let mut watched = None;
         loop {
             let Some(seen) = self.look(watched.clone()).await? else {
@@ -69,10 +66,7 @@ impl LeaseKeeper {
     }
 
     /// Reads what is there; none when that is not known.
-    async fn look(
-        &self,
-        watched: Option<Watched<Option<ETag>>>,
-    ) -> Result<Option<Seen>, Denial> {
+    async fn look(&self, watched: Option<Watched<Option<ETag>>>) -> Result<Option<Seen>, Denial> {
         let sent = self.now();
         let read = self.parts.bucket.get(&self.key, Wait::Lease).await;
         let asked = Asked { sent, answered: self.now() };
@@ -145,6 +139,8 @@ impl LeaseKeeper {
     }
 
     fn starting(&self, why: Why) {
-        self.show(Phase::Starting, None, Some(why));
+        if self.show(Phase::Starting, None, Some(why.clone())) {
+            tracing::warn!(node = %self.parts.node, cause = %why, "lease not begun");
+        }
     }
 }

@@ -10,9 +10,7 @@ use crate::address::NodeId;
 use crate::bucket::{Attempts, Expected, Nonce, SetError, compare_and_set};
 use crate::lease::rules::Asked;
 use crate::lease::{LeaseRecord, LeaseState, Load, Session, lease_key};
-use crate::limits::{
-    BUCKET_LEASE_WAIT, BUCKET_RECORD_WAIT, LEASE_GRACE, LEASE_PERIOD, LEASE_TTL,
-};
+use crate::limits::{BUCKET_LEASE_WAIT, BUCKET_RECORD_WAIT, LEASE_GRACE, LEASE_PERIOD, LEASE_TTL};
 use crate::ports::{ETag, Wait};
 
 /// What an operator's fence found.
@@ -96,12 +94,7 @@ impl Peers {
     }
 
     /// Stands where there is no lease, or none that can be read.
-    fn fence_of_nothing(
-        &self,
-        node: &NodeId,
-        session: Session,
-        state: LeaseState,
-    ) -> LeaseRecord {
+    fn fence_of_nothing(&self, node: &NodeId, session: Session, state: LeaseState) -> LeaseRecord {
         LeaseRecord {
             node: node.clone(),
             session,

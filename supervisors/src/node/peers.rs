@@ -154,46 +154,50 @@ impl Peers {
             None => self.parts.bucket.get(&key, Wait::Lease).await.map(Some),
         };
         let asked = Asked { sent, answered: self.parts.clock.now() };
-        match (read, before) {
+        let (version, lease) = match (read, &before) {
             (Ok(Some(object)), _) => {
                 let lease = LeaseRecord::decode(&object.body).map_err(|error| {
                     tracing::warn!(node = %node, cause = %error, "lease of a node not readable");
                 });
                 let lease = lease.ok().filter(|lease| lease.node == *node).map(Arc::new);
-                Ok(self.saw(node, Some(object.etag), lease, asked))
+                (Some(object.etag), lease)
             }
-            (Ok(None), Some(before)) => {
-                Ok(self.saw(node, etag, before.lease().cloned(), asked))
-            }
-            (Ok(None), None) | (Err(GetError::Missing), _) => {
-                Ok(self.saw(node, None, None, asked))
-            }
-            (Err(GetError::Denied(denial)), _) => Err(PeersError::Denied(denial)),
-            (Err(GetError::Unknown(doubt)), _) => Err(PeersError::Unknown(doubt)),
+            (Ok(None), Some(before)) => (etag, before.lease().cloned()),
+            (Ok(None), None) | (Err(GetError::Missing), _) => (None, None),
+            (Err(GetError::Denied(denial)), _) => return Err(PeersError::Denied(denial)),
+            (Err(GetError::Unknown(doubt)), _) => return Err(PeersError::Unknown(doubt)),
+        };
+        let is_this = |seen: &Seen<ETag>| seen.version() == version.as_ref();
+        let kept = self.saw(node, version.clone(), lease.clone(), asked);
+        if let Some(kept) = kept.filter(is_this) {
+            return Ok(kept);
         }
+        // Another read has shown another version meanwhile. It may have been sent before this one.
+        Ok(match before.filter(is_this) {
+            Some(before) => before.seen(version, lease, asked),
+            None => Seen::new(version, lease, asked),
+        })
     }
 
-    /// Keeps what a read or write showed. Returns it with what was seen of that version before; not
-    /// what another read showed, which may have been sent earlier.
+    /// Keeps what a read or write showed. Returns what is known then, which may be of a newer version.
     pub(super) fn saw(
         &self,
         node: &NodeId,
         version: Option<ETag>,
         lease: Option<Arc<LeaseRecord>>,
         asked: Asked,
-    ) -> Seen<ETag> {
-        let shown = Seen::new(version.clone(), lease.clone(), asked);
+    ) -> Option<Seen<ETag>> {
         if *node == self.parts.node {
-            return shown;
+            return None;
         }
         let mut known = self.known();
-        let kept = match known.seen.remove(node) {
+        let seen = match known.seen.remove(node) {
             Some(before) => before.seen(version, lease, asked),
-            None if known.seen.len() >= NODES_MAX => return shown,
-            None => shown.clone(),
+            None if known.seen.len() >= NODES_MAX => return None,
+            None => Seen::new(version, lease, asked),
         };
-        known.seen.insert(node.clone(), kept.clone());
-        if kept.version() == shown.version() { kept } else { shown }
+        known.seen.insert(node.clone(), seen.clone());
+        Some(seen)
     }
 
     /// Remembers that there is such a node. True when it is to be read.

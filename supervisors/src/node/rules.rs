@@ -43,12 +43,7 @@ impl<V: PartialEq + Clone> Seen<V> {
 
     /// After another read, which showed this.
     #[must_use]
-    pub fn seen(
-        self,
-        version: Option<V>,
-        lease: Option<Arc<LeaseRecord>>,
-        asked: Asked,
-    ) -> Self {
+    pub fn seen(self, version: Option<V>, lease: Option<Arc<LeaseRecord>>, asked: Asked) -> Self {
         let watched = self.watched.clone().seen(version.clone(), asked);
         if *watched.version() == *self.watched.version() {
             return Self { watched, ..self };

@@ -22,6 +22,7 @@ use crate::time::NodeTime;
 mod asking;
 mod conclusions;
 mod fencing;
+mod random;
 mod watching;
 
 const T: Session = session(1);
@@ -103,7 +104,8 @@ impl World {
     }
 
     async fn put_bytes(&self, node: &NodeId, body: Bytes) {
-        let put = self.memory.put(&lease_key(node), body, Cond::Any, Wait::Lease);
+        let key = lease_key(node);
+        let put = self.memory.put(&key, body, Cond::Any, Wait::Lease);
         put.await.expect("memory takes all");
     }
 

@@ -79,6 +79,8 @@ impl Peers {
     async fn read_or_say(&self, node: &NodeId) {
         if let Err(error) = self.read(node).await {
             tracing::debug!(node = %node, cause = %error, "lease of a node not read");
+            // It may never have been; the next look is to know of it.
+            self.add(node.clone());
         }
     }
 }

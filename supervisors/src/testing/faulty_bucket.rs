@@ -42,6 +42,8 @@ pub enum BucketFault {
     NoCondition,
     /// A page ends after so many keys.
     Short(u16),
+    /// A page has no keys and says that there are more.
+    NoKeys,
     Denied,
     /// Nothing is wrong with this one.
     None,
@@ -133,7 +135,7 @@ impl FaultyBucket {
         let answered = |status| Doubt::Answered { status, code: "Fault".into() };
         let timed_out = Doubt::TimedOut(wait.longest());
         match fault {
-            BucketFault::None | BucketFault::Short(_) => act(bucket, true),
+            BucketFault::None | BucketFault::Short(_) | BucketFault::NoKeys => act(bucket, true),
             BucketFault::NoCondition => act(bucket, false),
             BucketFault::LostRequest => {
                 sleep(wait.longest()).await;
@@ -215,10 +217,14 @@ impl Bucket for FaultyBucket {
             BucketFault::Short(keys) => keys.min(from.keys_max),
             _ => from.keys_max,
         };
+        let has_none = fault == BucketFault::NoKeys;
         let prefix = from.prefix.to_owned();
         let after = from.after.map(str::to_owned);
         let act = move |bucket: MemoryBucket, _| {
-            Ok(bucket.page(&ListFrom { prefix: &prefix, after: after.as_deref(), keys_max }))
+            let page =
+                bucket.page(&ListFrom { prefix: &prefix, after: after.as_deref(), keys_max });
+            let empty = || Page { objects: Vec::new(), has_more: true, date: page.date };
+            Ok(if has_none { empty() } else { page })
         };
         Box::pin(self.run(fault, wait, act, ListError::Unknown, ListError::Denied))
     }

@@ -112,8 +112,8 @@ impl Steady for SteadyClock {
                 if left.is_zero() {
                     return;
                 }
-                // A little more than is left, so that rounding ends no sleep early.
-                let wait = left.min(DAY).div_f64(run.rate) + Duration::from_nanos(1);
+                // Rounding may end it early; then a little is left.
+                let wait = left.min(DAY).div_f64(run.rate).max(Duration::from_nanos(1));
                 tokio::select! {
                     biased;
                     () = sleep(wait), if !run.stands => {}

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ports::Denial;
-use crate::twin::{Twin, leave_out};
+use crate::twin::leave_out;
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_renewed_every_period_and_says_how_the_node_is() {

@@ -1,7 +1,7 @@
 //! How a node begins, and beside whom it does not.
 
 use super::*;
-use crate::twin::{Twin, leave_out};
+use crate::twin::leave_out;
 
 /// Two processes with one id. How long it takes until both are valid at once, if they ever are.
 async fn both_act(world: &World, last_session: Option<Session>) -> bool {

@@ -104,7 +104,12 @@ async fn what_cannot_be_read_is_fenced_as_well() {
     assert_eq!(world.written().map(|lease| lease.session), Some(T));
     // A lease under another's key says nothing of it.
     let world = World::new();
-    world.put_bytes(&node("n1"), LeaseRecord { node: node("n9"), ..a_lease(OTHER, fenced()) }.encode()).await;
+    world
+        .put_bytes(
+            &node("n1"),
+            LeaseRecord { node: node("n9"), ..a_lease(OTHER, fenced()) }.encode(),
+        )
+        .await;
     assert!(!world.is_void(T).await);
 }
 

@@ -31,7 +31,10 @@ fn a_lease_expires_by_reads_sent_after_its_time_and_by_no_others() {
     assert_eq!(seen.verdict(T), Verdict::Stands);
     let seen = seen.seen(Some(1), live(T), asked(116, 117));
     assert!(seen.is_expired());
-    assert_eq!((seen.verdict(T), seen.verdict_before(T)), (Verdict::FenceFirst, Verdict::FenceFirst));
+    assert_eq!(
+        (seen.verdict(T), seen.verdict_before(T)),
+        (Verdict::FenceFirst, Verdict::FenceFirst)
+    );
     // It was renewed after all.
     let seen = seen.seen(Some(2), live(T), asked(117, 118));
     assert_eq!((seen.verdict(T), seen.is_suspect()), (Verdict::Stands, false));
@@ -84,7 +87,8 @@ fn the_writers_numbers_hold_and_outlive_its_lease() {
     let patient = LeaseRecord { ttl: seconds(60.0), ..a_lease(T, LeaseState::Live) };
     let seen = Seen::new(Some(1), Some(Arc::new(patient)), asked(100, 101));
     let gone = seen.clone().seen(None, None, asked(110, 111));
-    for (seen, version, lease) in [(seen.clone(), Some(1), seen.lease().cloned()), (gone, None, None)]
+    for (seen, version, lease) in
+        [(seen.clone(), Some(1), seen.lease().cloned()), (gone, None, None)]
     {
         let began = if version.is_some() { 101 } else { 111 };
         let seen = seen.seen(version, lease.clone(), asked(began + 64, began + 64));
