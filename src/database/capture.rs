@@ -124,6 +124,10 @@ impl Capturing for LocalDatabase {
         }
     }
 
+    fn adopted(&mut self) -> Result<(), StorageFault> {
+        self.become_copy()
+    }
+
     fn vacuum_if_sparse(&mut self) -> Result<bool, StorageFault> {
         self.usable()?;
         if !self.is_captured() || self.is_latched() {

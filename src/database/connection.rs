@@ -17,6 +17,7 @@ use wasmkeep_supervisors::ports::{
 use super::budget::Budget;
 use super::capture::Capture;
 use super::catalogue::OpenLongName;
+use super::copies;
 use super::data_dir::DataDir;
 use super::failure::is_damage;
 use super::files::DatabaseConfig;
@@ -131,7 +132,7 @@ impl LocalDatabase {
     ) -> Result<Self, OpenError> {
         let failed = |error: rusqlite::Error| open_error(&path, &error);
         let connection = connect(&path).map_err(failed)?;
-        configure(&connection, found.file, config.pages_max()).map_err(failed)?;
+        configure(&connection, found.file, config).map_err(failed)?;
         let budget = Budget::new(config, &connection);
         let hooks = Hooks::new(budget);
         hooks.install(&connection);
@@ -176,14 +177,21 @@ fn connect_with(path: &Path, more: OpenFlags) -> rusqlite::Result<Connection> {
     Connection::open_with_flags_and_vfs(path, flags, VFS)
 }
 
-fn configure(connection: &Connection, file_existed: bool, pages_max: u64) -> rusqlite::Result<()> {
+fn configure(
+    connection: &Connection,
+    file_existed: bool,
+    of: &DatabaseConfig,
+) -> rusqlite::Result<()> {
     connection.execute_batch(BEFORE_READING)?;
     if !file_existed {
         connection.execute_batch(NO_JOURNAL_FILE)?;
+        if of.captured {
+            copies::begin_as_copy(connection)?;
+        }
     }
     to_wal(connection)?;
     connection.execute_batch(SETTINGS)?;
-    set_pages_max(connection, pages_max)?;
+    set_pages_max(connection, of.pages_max())?;
     for (config, on) in CONFIG {
         connection.set_db_config(config, on)?;
     }

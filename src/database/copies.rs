@@ -16,6 +16,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use rusqlite::Connection;
 use wasmkeep_supervisors::address::Address;
 use wasmkeep_supervisors::history::{
     Base, Files, PAGE_BYTES, Sidecar, SidecarError, Written, page_offset,
@@ -32,6 +33,14 @@ use super::sync::{remove_empty_wal, sync_file, wal_path};
 /// A larger file is synced before it is trusted: downloading it again after a power cut costs more.
 const SYNCED_BYTES_MIN: u64 = 64 * 1024 * 1024;
 
+/// The application id of a file that is, or was to be, a copy of what the bucket has: "WKC1". It is in
+/// the file's first page from the first write on, so there is none without it that a capture began with.
+const IS_COPY: u32 = 0x574b_4331;
+
+/// SQLite's header, and where the application id is in it.
+const HEADER_BYTES: usize = 100;
+const APPLICATION_ID_AT: usize = 68;
+
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 impl LocalFiles for LocalDatabases {
@@ -42,6 +51,10 @@ impl LocalFiles for LocalDatabases {
                 .inspect_err(|why| tracing::info!(path = %path.display(), %why, "file not trusted"))
                 .ok()
         }))
+    }
+
+    fn adoptable(&self, address: &Address) -> Result<bool, StorageFault> {
+        adoptable(&self.path(address))
     }
 
     fn restore(&self, address: &Address) -> Result<Box<dyn Restoring>, StorageFault> {
@@ -64,7 +77,35 @@ impl LocalFiles for LocalDatabases {
     }
 }
 
+/// Makes a new file a copy from its first page on. Before it is switched to a WAL: it costs no commit.
+pub(super) fn begin_as_copy(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(&format!("PRAGMA application_id = {IS_COPY}"))
+}
+
 impl LocalDatabase {
+    /// The history has what the file was adopted as.
+    pub(super) fn become_copy(&mut self) -> Result<(), StorageFault> {
+        self.usable()?;
+        let set = self.hooks.as_host(|| begin_as_copy(&self.connection));
+        set.map_err(|error| {
+            let fault = self.fault("write", error);
+            self.give_up(fault)
+        })
+    }
+
+    /// This node has no bucket: what the file is from here on is nobody's copy.
+    pub(super) fn become_own(&mut self) -> Result<(), StorageFault> {
+        let changed = self.hooks.as_host(|| {
+            let id: u32 =
+                self.connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+            if id == IS_COPY {
+                self.connection.execute_batch("PRAGMA application_id = 0")?;
+            }
+            Ok(())
+        });
+        changed.map_err(|error: rusqlite::Error| self.fault("write", error))
+    }
+
     /// Closes the files, and says which state they are if nothing speaks against it.
     pub(super) fn close_trusted(mut self, head: Base) -> Result<(), StorageFault> {
         self.usable()?;
@@ -163,13 +204,38 @@ pub(super) fn remove_beside(data_dir: &DataDir, path: &Path) -> Result<(), Stora
     Ok(())
 }
 
+/// Moves the database, then its WAL. A crash in between leaves a WAL without a database, beside a kept
+/// one without a WAL: those belong together, and the next call moves what is left.
 fn set_aside(data_dir: &DataDir, path: &Path) -> Result<(), StorageFault> {
     end_trust(data_dir, path)?;
     let (replaced, wal) = (replaced(path), wal_path(path));
-    // The WAL of the one before must not be taken for this one's.
-    remove_file(&wal_path(&replaced))?;
-    rename(&wal, &wal_path(&replaced))?;
-    rename(path, &replaced)
+    let replaced_wal = wal_path(&replaced);
+    if length(path)?.is_some() {
+        // The WAL of the one before must not be taken for this one's.
+        remove_file(&replaced_wal)?;
+        rename(path, &replaced)?;
+    }
+    let belongs_to_kept = length(&replaced)?.is_some() && length(&replaced_wal)?.is_none();
+    if belongs_to_kept { rename(&wal, &replaced_wal) } else { remove_file(&wal) }
+}
+
+/// Whether a node without a bucket wrote the file last.
+fn adoptable(path: &Path) -> Result<bool, StorageFault> {
+    let file = match File::open(path) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(false);
+        }
+        opened => opened.map_err(|error| fault("open", path, &error))?,
+    };
+    let mut header = [0; HEADER_BYTES];
+    match file.read_exact_at(&mut header, 0) {
+        // It was made and never written.
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(false),
+        read => read.map_err(|error| fault("read", path, &error))?,
+    }
+    let mut id = [0; 4];
+    id.copy_from_slice(&header[APPLICATION_ID_AT..][..4]);
+    Ok(u32::from_be_bytes(id) != IS_COPY)
 }
 
 /// Moves a file that may not be there.
@@ -223,7 +289,7 @@ impl Restoring for Image {
         written.map_err(|error| fault("write", &self.path, &error))
     }
 
-    fn finish(mut self: Box<Self>, db_pages: u32) -> Result<(), StorageFault> {
+    fn finish(mut self: Box<Self>, db_pages: u32, head: Base) -> Result<(), StorageFault> {
         set_aside(&self.data_dir, &self.path)?;
         if db_pages == 0 {
             return Ok(());
@@ -231,9 +297,14 @@ impl Restoring for Image {
         let Some(image) = self.image.take() else { return Ok(()) };
         let bytes = u64::from(db_pages) * PAGE_BYTES as u64;
         let placed = self.file.set_len(bytes).and_then(|()| fs::rename(&image, &self.path));
-        placed.map_err(|error| {
+        if let Err(error) = placed {
             self.image = Some(image);
-            fault("finish", &self.path, &error)
+            return Err(fault("finish", &self.path, &error));
+        }
+        begin_trust(&self.path, head, false).or_else(|fault| {
+            // It is restored again, should nobody open it.
+            tracing::warn!(path = %self.path.display(), %fault, "restored file not trusted");
+            Ok(())
         })
     }
 }

@@ -83,6 +83,9 @@ impl LocalDatabases {
             let data_dir = Arc::clone(&self.data_dir);
             let mut database = LocalDatabase::open(path, found, identity, &self.config, data_dir)?;
             database.long_name = long_name;
+            if found.file && !self.config.captured {
+                database.become_own()?;
+            }
             if !found.file || !database.verify()? {
                 self.move_fileless(address, &mut database)?;
             }

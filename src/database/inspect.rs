@@ -125,6 +125,7 @@ fn to_plain(file: &Path) -> rusqlite::Result<()> {
     for table in tables {
         connection.execute_batch(&format!("DROP TABLE \"{}\"", table.replace('"', "\"\"")))?;
     }
+    connection.execute_batch("PRAGMA application_id = 0")?;
     let check: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     if check != "ok" {
         let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);

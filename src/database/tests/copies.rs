@@ -156,7 +156,7 @@ fn a_restore_takes_the_files_place_and_keeps_the_one_before() {
     image.write(1, &[1; PAGE_BYTES]).expect("it writes");
     image.write(3, &[3; PAGE_BYTES]).expect("it writes");
     assert_eq!(std::fs::read(node.path("a")).expect("it reads"), file, "not before it is whole");
-    image.finish(3).expect("it finishes");
+    image.finish(3, head(9)).expect("it finishes");
     let restored = std::fs::read(node.path("a")).expect("it reads");
     assert_eq!(restored.len(), 3 * PAGE_BYTES);
     assert_eq!((restored[0], restored[PAGE_BYTES], restored[2 * PAGE_BYTES]), (1, 0, 3));
@@ -164,10 +164,12 @@ fn a_restore_takes_the_files_place_and_keeps_the_one_before() {
     assert_eq!(std::fs::read(&replaced).expect("it reads"), file);
     let replaced_wal = super::super::sync::wal_path(&replaced);
     assert_eq!(std::fs::read(&replaced_wal).expect("it reads"), b"an old log");
-    assert!(!node.wal("a").exists() && !is_trusted(&node));
+    assert!(!node.wal("a").exists());
+    assert_eq!(node.databases.trusted(&address("a")), Ok(Some(head(9))), "nobody used it since");
     // One is kept: without its log, when it had none.
     let image = node.databases.restore(&address("a")).expect("an image begins");
-    image.finish(0).expect("it finishes");
+    image.finish(0, head(9)).expect("it finishes");
+    assert!(!is_trusted(&node));
     assert!(!node.databases.has_file(&address("a")) && !replaced_wal.exists());
     assert_eq!(std::fs::read(&replaced).expect("it reads"), restored);
     assert!(!node.path("a").with_extension("restore").exists());
@@ -186,4 +188,80 @@ fn an_image_that_is_not_finished_leaves_what_was() {
     assert!(!path.exists() && is_trusted(&node));
     node.databases.set_aside(&address("a")).expect("it moves");
     assert!(!node.path("a").exists() && !is_trusted(&node));
+}
+
+/// What a crash may leave of a file that is being set aside.
+#[test]
+fn a_file_that_is_set_aside_keeps_its_log_wherever_a_crash_comes() {
+    let file = |path: &std::path::Path| std::fs::read(path).ok().map(|bytes| bytes[0]);
+    for (what, database, wal, kept, kept_wal, left) in [
+        ("nothing has happened", Some(2), Some(2), Some(1), Some(1), (Some(2), Some(2))),
+        ("the kept log is removed", Some(2), Some(2), Some(1), None, (Some(2), Some(2))),
+        ("the database is moved", None, Some(2), Some(2), None, (Some(2), Some(2))),
+        ("all is moved", None, None, Some(2), Some(2), (Some(2), Some(2))),
+        ("it has no log", Some(2), None, Some(1), Some(1), (Some(2), None)),
+        ("a log of nobody's is there", None, Some(3), Some(1), Some(1), (Some(1), Some(1))),
+        ("nothing is there but that", None, Some(3), None, None, (None, None)),
+    ] {
+        let node = Node::with(captured());
+        drop(node.open("a"));
+        let (path, kept_path) = (node.path("a"), node.path("a").with_extension("db.replaced"));
+        let kept_wal_path = super::super::sync::wal_path(&kept_path);
+        for (path, holds) in [
+            (&path, database),
+            (&node.wal("a"), wal),
+            (&kept_path, kept),
+            (&kept_wal_path, kept_wal),
+        ] {
+            match holds {
+                Some(byte) => std::fs::write(path, [byte]).expect("it writes"),
+                None => _ = std::fs::remove_file(path),
+            }
+        }
+        node.databases.set_aside(&address("a")).expect("a working disk");
+        assert_eq!((file(&kept_path), file(&kept_wal_path)), left, "{what}");
+        assert!(!path.exists() && !node.wal("a").exists(), "{what}");
+    }
+}
+
+fn adoptable(node: &Node) -> bool {
+    node.databases.adoptable(&address("a")).expect("a working disk")
+}
+
+#[test]
+fn only_a_file_of_a_node_without_a_bucket_begins_a_history() {
+    let node = Node::with(captured());
+    assert!(!adoptable(&node), "there is no file");
+    let mut database = node.open("a");
+    assert!(!adoptable(&node), "nothing is written yet");
+    database.run_ok("CREATE TABLE t (v)");
+    drop(database);
+    assert!(!adoptable(&node), "a crash leaves it");
+
+    // The node leaves its cluster: what the file is from here on is its own.
+    let Node { databases, directory } = node;
+    drop(databases);
+    let databases = super::databases(&directory.path().join("data"), patient());
+    let mut database = databases.open_file(&address("a")).expect("it opens");
+    database.run_ok("INSERT INTO t VALUES (1)");
+    Box::new(database).close().expect("a working disk");
+    let node = Node { databases, directory };
+    assert!(adoptable(&node));
+
+    // And is adopted in another one: still its own until that is known to have worked.
+    let Node { databases, directory } = node;
+    drop(databases);
+    let databases = super::databases(&directory.path().join("data"), captured());
+    let node = Node { databases, directory };
+    let mut database = node.open("a");
+    let capturing = database.capturing().expect("captured");
+    capturing.capture_whole();
+    let whole = capturing.capture().expect("it captures").expect("every page");
+    assert!(whole.is_whole && adoptable(&node));
+    capturing.adopted().expect("it writes");
+    let mark = capturing.capture().expect("it captures").expect("a commit");
+    assert_eq!(mark.changed, [1]);
+    assert_eq!(database.integer("SELECT v FROM t"), 1);
+    Box::new(database).close_at(head(1)).expect("a working disk");
+    assert!(!adoptable(&node) && is_trusted(&node));
 }

@@ -208,7 +208,7 @@ impl History {
         for (object, bytes) in objects {
             apply(&mut assembly, &object, bytes, |page, bytes| image.write(page, bytes));
         }
-        image.finish(assembly.finish().expect("every page")).expect("it finishes");
+        image.finish(assembly.finish().expect("every page"), head).expect("it finishes");
         head
     }
 }

@@ -11,6 +11,7 @@ use crate::ports::{
     Bucket, Denial, Doubt, GetError, Object, PutError, Random, Steady, Wait, Written,
 };
 use crate::time::NodeTime;
+use crate::twin::{Twin, is_broken};
 
 /// The bounds of a write's attempts.
 #[derive(Clone, Copy)]
@@ -62,6 +63,12 @@ pub async fn compare_and_set(
             AfterPut::ReadBack(Some(doubt)) => {
                 write.doubt = Some(doubt);
                 write.pause().await;
+                if is_broken(Twin::RetriesBlindly) {
+                    continue;
+                }
+            }
+            AfterPut::ReadBack(None) if is_broken(Twin::RetriesBlindly) => {
+                return Err(SetError::Lost(None));
             }
             AfterPut::ReadBack(None) => {}
         }

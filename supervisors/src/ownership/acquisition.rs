@@ -46,7 +46,7 @@ impl Acquisition<'_> {
             Next::Acquire => Begun::Free,
             Next::TakeIfVoid { node, session } => {
                 // Asked after the record was read: an earlier answer may be about a session before.
-                if !self.owners.parts.peers.is_void(&node, session).await? {
+                if !self.owners.is_void(&node, session).await? {
                     return Ok(Acquired::Elsewhere(node));
                 }
                 tracing::info!(actor = %self.address, %node, %session, "actor taken from a node that ended");
@@ -113,7 +113,8 @@ impl Acquisition<'_> {
     /// its record was lost to it, so the listing has it. And above the listing, if that shows a
     /// generation as high as the record's.
     async fn write(&self, mut plan: Plan) -> Result<Hold, AcquireError> {
-        let early = if is_broken(Twin::ListsBeforeAcquire) { Some(self.list().await?) } else { None };
+        let early =
+            if is_broken(Twin::ListsBeforeAcquire) { Some(self.list().await?) } else { None };
         for _ in 0..OWNER_REWRITES_MAX {
             let etag = self.set(plan.generation, plan.deploy_seq, plan.expected.clone()).await?;
             let found = match &early {

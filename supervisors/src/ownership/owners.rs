@@ -36,6 +36,7 @@ pub struct Owners {
     busy: Mutex<HashSet<Address>>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 #[derive(Debug)]
 pub enum Acquired {
     Here(Hold),

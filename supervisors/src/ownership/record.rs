@@ -47,9 +47,14 @@ pub struct OwnerRecord {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Holder {
-    Held { node: NodeId, session: Session },
+    Held {
+        node: NodeId,
+        session: Session,
+    },
     /// `next` was asked to take it, and is left some time to do so.
-    Free { next: Option<NodeId> },
+    Free {
+        next: Option<NodeId>,
+    },
 }
 
 /// Why bytes are no record that can be used. Nobody may write over them.

@@ -70,7 +70,8 @@ impl World {
 
     /// A segment of somebody's, as far as a listing shows it.
     async fn segment(&self, generation: u64, seq: u64) {
-        let put = self.memory.put(&segment_key(generation, seq), vec![1].into(), Cond::Any, Wait::Upload);
+        let key = segment_key(generation, seq);
+        let put = self.memory.put(&key, vec![1].into(), Cond::Any, Wait::Upload);
         put.await.expect("memory takes all");
     }
 
@@ -166,7 +167,8 @@ impl World {
             grace: LEASE_GRACE,
             load: Load::default(),
         };
-        let put = self.memory.put(&lease_key(&id(node)), lease.encode(), Cond::Any, Wait::Lease);
+        let key = lease_key(&id(node));
+        let put = self.memory.put(&key, lease.encode(), Cond::Any, Wait::Lease);
         put.await.expect("memory takes all");
     }
 

@@ -5,10 +5,12 @@ use std::time::Duration;
 use super::found::FoundHistory;
 use super::owners::{AcquireError, Owners};
 use super::record::{Holder, OwnerRecord};
-use crate::address::Address;
+use crate::address::{Address, NodeId};
 use crate::bucket::{Again, Attempts, Expected, Nonce, SetError, compare_and_set};
 use crate::history::Generation;
+use crate::lease::Session;
 use crate::limits::BUCKET_RECORD_WAIT;
+use crate::node::PeersError;
 use crate::ports::{BucketTime, ETag, GetError, ListError, Object, Wait, Written};
 use crate::twin::{Twin, is_broken};
 
@@ -35,6 +37,24 @@ impl Owners {
                         return Err(AcquireError::Unknown(doubt));
                     }
                 }
+            }
+        }
+    }
+
+    pub(super) async fn is_void(
+        &self,
+        node: &NodeId,
+        session: Session,
+    ) -> Result<bool, AcquireError> {
+        let mut again = self.again();
+        loop {
+            match self.parts.peers.is_void(node, session).await {
+                Err(PeersError::Unknown(doubt)) => {
+                    if !again.pause().await {
+                        return Err(AcquireError::Unknown(doubt));
+                    }
+                }
+                said => return Ok(said?),
             }
         }
     }
@@ -102,8 +122,7 @@ impl Owners {
 fn seen(object: Object) -> Result<Seen, AcquireError> {
     let record = OwnerRecord::decode(&object.body)?;
     let age = object.date.zip(object.modified);
-    let age = age.map(|(BucketTime(now), BucketTime(then))| {
-        Duration::from_millis(now.saturating_sub(then))
-    });
+    let age = age
+        .map(|(BucketTime(now), BucketTime(then))| Duration::from_millis(now.saturating_sub(then)));
     Ok(Seen { record, etag: object.etag, age })
 }

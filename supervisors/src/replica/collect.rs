@@ -11,9 +11,7 @@ use crate::bucket::Again;
 use crate::history::{
     Collection, Generation, ObjectKey, Position, Refused, collect, oldest_needed,
 };
-use crate::limits::{
-    BUCKET_PAGE_KEYS_MAX, BUCKET_RECORD_WAIT, BUCKET_UPLOAD_WAIT, COLLECT_BATCH,
-};
+use crate::limits::{BUCKET_PAGE_KEYS_MAX, BUCKET_RECORD_WAIT, BUCKET_UPLOAD_WAIT, COLLECT_BATCH};
 use crate::ownership::{AcquireError, FoundHistory, Holder};
 use crate::ports::{BucketTime, DeleteError, ListError, Wait};
 use crate::twin::{Twin, is_broken};

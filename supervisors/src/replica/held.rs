@@ -26,6 +26,8 @@ pub struct Held {
     pub(super) hold: Option<Hold>,
     /// What the next capture is to be, if not what changed.
     pub(super) whole: Option<Whole>,
+    /// The file is to become a copy once its adoption is acknowledged.
+    pub(super) marks: bool,
     pub(super) segments: Option<ActorRef<Work>>,
     pub(super) stand_ins: Option<ActorRef<Work>>,
 }
@@ -72,7 +74,8 @@ impl Held {
         adopts: bool,
     ) -> Self {
         let whole = adopts.then_some(Whole::Adopted);
-        Self { replicas, shared, hold: Some(hold), whole, segments: None, stand_ins: None }
+        let (segments, stand_ins) = (None, None);
+        Self { replicas, shared, hold: Some(hold), whole, marks: adopts, segments, stand_ins }
     }
 
     pub fn address(&self) -> &Address {
@@ -115,26 +118,24 @@ impl Held {
         self.shared.lost()
     }
 
-    /// Whether `opened` has to run before the first statement.
+    /// The actor's file is of before its history and is to become its beginning: `opened` has to run
+    /// before the first statement.
     pub fn adopts(&self) -> bool {
         self.whole == Some(Whole::Adopted)
     }
 
-    /// Right after the database was opened, before its first statement: a file of before becomes the
-    /// beginning of the history.
+    /// Right after the database was opened, before its first statement. Does what `settle` does, if the
+    /// file is to be adopted.
     pub async fn opened(&mut self, database: &mut dyn Capturing) -> Result<(), ShipError> {
-        if !self.adopts() {
-            return Ok(());
-        }
-        self.durable(Some(&mut *database)).await?;
-        // Only when the history has it: until then a crash must leave a file to adopt.
-        database.adopted()?;
-        Ok(self.event_ended(Some(database))?)
+        if self.adopts() { self.durable(Some(database)).await } else { Ok(()) }
     }
 
     /// Captures what was committed and begins to ship it, unless an upload is under way: then it stays
     /// in the log, and is captured with what follows once `shipped` says so.
-    pub fn event_ended(&mut self, database: Option<&mut dyn Capturing>) -> Result<(), StorageFault> {
+    pub fn event_ended(
+        &mut self,
+        database: Option<&mut dyn Capturing>,
+    ) -> Result<(), StorageFault> {
         let Some(database) = database.filter(|_| !self.is_lost()) else { return Ok(()) };
         if self.shared.status().ships {
             self.shared.state().waits = true;

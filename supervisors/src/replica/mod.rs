@@ -22,8 +22,8 @@ mod process;
 mod replicas;
 mod restore;
 pub mod rules;
-mod shared;
 mod send;
+mod shared;
 mod ship;
 mod stand_in;
 

@@ -60,8 +60,7 @@ impl ReplicaProcess {
             SpawnErr::StartupFailed(ActorProcessingErr::from("replicas are not supervised"))
         })?;
         let process = Self { replicas: Arc::clone(replicas), shared: Arc::clone(shared) };
-        let (process, _joined) =
-            ActorRuntime::spawn_linked_instant(None, process, (), supervisor)?;
+        let (process, _joined) = ActorRuntime::spawn_linked_instant(None, process, (), supervisor)?;
         Ok(process)
     }
 }

@@ -16,7 +16,7 @@ use crate::address::{Address, NodeId};
 use crate::history::{Base, HistoryPrefix, ObjectKey, Progress, Since};
 use crate::limits::STAND_INS_AT_ONCE;
 use crate::metrics::Metrics;
-use crate::ownership::{Acquired, AcquireError, Begun, FoundHistory, Hold, Owners};
+use crate::ownership::{AcquireError, Acquired, Begun, FoundHistory, Hold, Owners};
 use crate::ports::{Bucket, Clock, LocalFiles, Random, Steady};
 
 pub struct ReplicaParts {
@@ -42,6 +42,7 @@ pub struct Replicas {
     supervisor: Mutex<Option<ActorCell>>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub enum Holding {
     Here(Held),
     Elsewhere(NodeId),

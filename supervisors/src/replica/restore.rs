@@ -8,8 +8,8 @@ use super::replicas::Replicas;
 use crate::address::Address;
 use crate::bucket::Again;
 use crate::history::{
-    Assembly, Base, BrokenChain, IncompleteImage, Object, ObjectError, ObjectKey, Offered, PagesError,
-    Position, Walk,
+    Assembly, Base, BrokenChain, IncompleteImage, Object, ObjectError, ObjectKey, Offered,
+    PagesError, Position, Walk,
 };
 use crate::limits::{
     BUCKET_PAGE_KEYS_MAX, BUCKET_RECORD_WAIT, PAGES_ON_THREAD_MAX, RESTORE_FETCHES,
@@ -22,6 +22,8 @@ pub(super) struct Restore<'a> {
     found: &'a mut FoundHistory,
     walk: Walk,
     fetches: Fetches,
+    /// Nothing is fetched ahead: the head alone is probably enough.
+    is_probably_local: bool,
 }
 
 pub(super) struct Restored {
@@ -54,7 +56,8 @@ impl<'a> Restore<'a> {
         head: Position,
     ) -> Self {
         let fetches = Fetches::new(replicas, right);
-        Self { replicas, found, walk: Walk::from(head), fetches }
+        let walk = Walk::from(head);
+        Self { replicas, found, walk, fetches, is_probably_local: false }
     }
 
     /// Makes the actor's file the head. The one that is there stays if it is trusted to be exactly that:
@@ -66,6 +69,7 @@ impl<'a> Restore<'a> {
     ) -> Result<Restored, HoldError> {
         let mut image = None;
         let mut db_pages = 0;
+        self.is_probably_local = trusted.is_some();
         while let Some(step) = self.step().await? {
             let head = self.walk.head();
             if let (None, Some(head)) = (&image, head)
@@ -114,7 +118,9 @@ impl<'a> Restore<'a> {
         loop {
             let wanted = self.wanted().await?;
             let Some(key) = wanted.first().copied() else { return Ok(None) };
-            let ahead = self.walk.ahead(self.found.listing(), RESTORE_FETCHES);
+            let most = if self.is_probably_local { 1 } else { RESTORE_FETCHES };
+            self.is_probably_local = false;
+            let ahead = self.walk.ahead(self.found.listing(), most);
             let Some(bytes) = self.fetches.get(key, &ahead, self.found).await? else {
                 self.walk.unusable(key, None);
                 continue;

@@ -34,7 +34,8 @@ pub fn verdict(answer: Answer) -> Verdict {
         return Verdict::HoldEnded;
     }
     let since = answer.landed.zip(answer.renewed);
-    let since = since.map(|(landed, renewed)| Duration::from_millis(landed.saturating_sub(renewed)));
+    let since =
+        since.map(|(landed, renewed)| Duration::from_millis(landed.saturating_sub(renewed)));
     match since {
         Some(since) if since > LEASE_TTL + ACKNOWLEDGE_SLACK => Verdict::Late,
         _ => Verdict::Acknowledged,

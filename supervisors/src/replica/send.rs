@@ -1,7 +1,5 @@
 //! Captures what an actor committed, makes the next segment of it, and hands that on.
 
-use std::sync::Arc;
-
 use ractor::ActorRef;
 
 use super::held::{Held, Whole};
@@ -19,6 +17,10 @@ impl Held {
     pub(super) fn capture(&mut self, database: &mut dyn Capturing) -> Result<bool, StorageFault> {
         if self.adopts() {
             database.capture_whole();
+        } else if self.marks && self.shared.state().progress.acknowledged().is_some() {
+            // Only once the history has it: until then a crash must leave a file to adopt.
+            database.adopted()?;
+            self.marks = false;
         }
         let Some(captured) = self.captured_whole_if_first(database)? else {
             let head = self.head();
@@ -62,8 +64,8 @@ impl Held {
         database: &mut dyn Capturing,
     ) -> Result<Option<Captured>, StorageFault> {
         let Some(captured) = database.capture()? else { return Ok(None) };
-        let has_all =
-            captured.is_whole || whole_pages(captured.db_pages).eq(captured.changed.iter().copied());
+        let has_all = captured.is_whole
+            || whole_pages(captured.db_pages).eq(captured.changed.iter().copied());
         if has_all || self.head().is_some() {
             return Ok(Some(captured));
         }

@@ -7,8 +7,8 @@ use tokio::sync::{Notify, watch};
 use super::error::Lost;
 use crate::address::Address;
 use crate::history::{
-    Base, HistoryPrefix, Kind, ObjectHash, PAGE_BYTES, PageSet, Permission, Position, Progress, Since,
-    may_anchor,
+    Base, HistoryPrefix, Kind, ObjectHash, PAGE_BYTES, PageSet, Permission, Position, Progress,
+    Since, may_anchor,
 };
 use crate::ownership::Right;
 use crate::twin::{Twin, is_broken};

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use super::databases::{Disk, File, MemoryDatabase, MemoryDatabases};
 use crate::address::Address;
 use crate::history::{Base, PAGE_BYTES};
-use crate::ports::{
-    Captured, Capturing, Latched, LocalFiles, Meta, Restoring, StorageFault,
-};
+use crate::ports::{Captured, Capturing, Latched, LocalFiles, Meta, Restoring, StorageFault};
 use crate::twin::{Twin, is_broken};
 
 /// Pages by number, each without the zeros at its end.
@@ -56,6 +54,11 @@ pub(super) struct Capture {
 }
 
 impl MemoryDatabases {
+    /// From here on commits are captured, of files that were written without that.
+    pub fn joins_a_cluster(&self) {
+        self.lock().copies.are_captured = true;
+    }
+
     /// The actor's file as it would be shipped whole.
     pub fn pages(&self, address: &Address) -> Pages {
         self.lock().pages(address)
@@ -73,7 +76,8 @@ impl Disk {
         if file.rows.is_empty() && file.meta.is_empty() {
             return Pages::new();
         }
-        let mut meta: Vec<_> = file.meta.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let mut meta: Vec<_> =
+            file.meta.iter().map(|(key, value)| format!("{key}={value}")).collect();
         meta.sort();
         let texts = std::iter::once(meta.join("\n")).chain(file.rows.iter().cloned());
         (1..).zip(texts.map(String::into_bytes)).collect()

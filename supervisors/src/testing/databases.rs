@@ -12,7 +12,8 @@ use super::captures::{Capture, Copies};
 use crate::address::{Address, Class, Tenant};
 use crate::history::Base;
 use crate::ports::{
-    Capturing, Database, Databases, Left, Meta, OpenError, RowSet, SomeRows, SqlError, SqlValue, StorageFault,
+    Capturing, Database, Databases, Left, Meta, OpenError, RowSet, SomeRows, SqlError, SqlValue,
+    StorageFault,
 };
 use crate::time::Timestamp;
 

@@ -69,7 +69,8 @@ fn a_record_that_is_none_is_refused() {
         (text.replace("Zo%C3%AB%201", ""), 8),
     ] {
         let decoded = OwnerRecord::decode(wrong.as_bytes());
-        let is_there = matches!(decoded, Err(OwnerRecordError::Line { line: at, .. }) if at == line);
+        let is_there =
+            matches!(decoded, Err(OwnerRecordError::Line { line: at, .. }) if at == line);
         assert!(is_there, "{wrong}: {decoded:?}");
     }
 }

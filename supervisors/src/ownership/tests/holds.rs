@@ -9,7 +9,10 @@ async fn a_first_hold_is_above_whatever_is_in_the_history() {
         world.segment(5, 3).await;
         let hold = world.node("n1").hold().await;
         assert!(matches!(hold.begun, Begun::New(_)));
-        assert_eq!((hold.generation, world.record().generation), (generation(seen), generation(seen)));
+        assert_eq!(
+            (hold.generation, world.record().generation),
+            (generation(seen), generation(seen))
+        );
         assert_eq!(found(&hold).listing().head(), Some(at(5, 3)));
     }
 }
@@ -48,11 +51,17 @@ async fn the_history_is_listed_after_the_record_was_written() {
 
 #[tokio::test(start_paused = true)]
 async fn an_acquisition_that_landed_unseen_is_found() {
-    let world = World::new();
-    world.bucket.fails(Operation::Put, BucketFault::AnsweredAfterAll(500));
-    let hold = world.node("n1").hold().await;
-    assert!(hold.right().is_valid());
-    assert_eq!(world.bucket.asked(Operation::Put), 1);
+    for twin in [None, Some(Twin::RetriesBlindly)] {
+        let _twin = twin.map(leave_out);
+        let world = World::new();
+        world.bucket.fails(Operation::Put, BucketFault::AnsweredAfterAll(500));
+        let acquired = world.node("n1").acquire().await;
+        match twin {
+            None => assert!(matches!(acquired, Ok(Acquired::Here(_))), "{acquired:?}"),
+            Some(_) => assert_eq!(acquired.err(), Some(AcquireError::LostRace)),
+        }
+        assert_eq!(world.bucket.asked(Operation::Put), if twin.is_some() { 2 } else { 1 });
+    }
 }
 
 /// Two processes of one node and one session, as no lease allows: only the nonce tells them apart.
@@ -63,8 +72,13 @@ async fn of_two_that_write_the_same_record_one_has_it() {
         let world = World::new();
         let first = world.node("n1");
         let second = world.node_with("n1", first.validity.clone(), first.session);
+        // Both see that there is no record before either writes one.
+        for _ in 0..2 {
+            world.bucket.fails(Operation::Get, BucketFault::AnsweredLate(Duration::from_secs(1)));
+        }
         let (first, second) = tokio::join!(first.acquire(), second.acquire());
-        let holds = [first, second].into_iter().filter(|hold| matches!(hold, Ok(Acquired::Here(_))));
+        let holds =
+            [first, second].into_iter().filter(|hold| matches!(hold, Ok(Acquired::Here(_))));
         assert_eq!(holds.count(), if twin.is_some() { 2 } else { 1 }, "{twin:?}");
     }
 }
@@ -119,15 +133,12 @@ async fn nothing_is_sent_at_or_after_the_horizon() {
     for (sent, twin) in [(1, None), (2, Some(Twin::SendsPastHorizon))] {
         let world = World::new();
         let node = world.node("n1");
-        // The first attempt fails, and before the next one the lease has run out.
+        // The first attempt fails, and when that is known the lease has run out.
         world.bucket.fails(Operation::Put, BucketFault::Answered(503));
         world.bucket.fails(Operation::Get, BucketFault::None);
-        world.bucket.fails(Operation::Get, BucketFault::LostRequest);
-        let horizon = world.clock.now().plus(Duration::from_secs(1));
-        node.validity.extend(horizon, None);
+        world.bucket.fails(Operation::Get, BucketFault::AnsweredLate(Duration::from_secs(2)));
+        node.validity.extend(world.clock.now().plus(Duration::from_secs(1)), None);
         let _twin = twin.map(leave_out);
-        // Short of the deadline of all attempts, so that only the horizon speaks against another.
-        world.bucket.fails(Operation::Get, BucketFault::None);
         let acquired = node.acquire().await;
         assert!(acquired.is_err(), "{acquired:?}");
         assert_eq!(world.bucket.asked(Operation::Put), sent, "{twin:?}");

@@ -57,7 +57,8 @@ async fn a_hold_ends_before_its_release_is_sent() {
         tokio::time::sleep(Duration::from_secs(20)).await;
         world.live("n1", first.session).await;
         let other = second.acquire().await;
-        let both = matches!(other, Ok(Acquired::Here(_))) && (resumed.right().is_valid() || right.is_valid());
+        let both = matches!(other, Ok(Acquired::Here(_)))
+            && (resumed.right().is_valid() || right.is_valid());
         assert_eq!(both, twin.is_some(), "{other:?}");
         assert!(twin.is_some() || right.has_ended());
     }
