@@ -2,8 +2,10 @@
 //! The same object is the node's sign of life, and tells the others where it is and what it serves.
 //!
 //! Promises: between two terms no hold is valid; a term ends at its horizon, which counts from before
-//! the renewal was sent; every term has a session of its own, and once a lease shows a session as
-//! released, fenced, or another in its place, the one before never acts again.
+//! the renewal was sent; every term has a session of its own, and a session that the lease shows as
+//! released, or in whose place there is another, never acts again. A fenced one learns of it at its
+//! next renewal, or never and stops at its horizon: who fences has waited for that, or has an
+//! operator's word.
 //!
 //! What others conclude from a lease is in `node`. See docs/internals/bucket-layout.md for the bytes.
 

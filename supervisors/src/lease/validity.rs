@@ -143,3 +143,86 @@ impl fmt::Debug for Term {
         write!(to, "term({})", self.session)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::testing::SteadyClock;
+
+    fn session(number: u64) -> Session {
+        Session::from_bytes(u128::from(number).to_be_bytes())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_term_is_valid_up_to_its_horizon_and_never_in_another_term() {
+        let clock = SteadyClock::new();
+        let validity = Validity::new(Arc::new(clock.clone()));
+        assert!(validity.term().is_none());
+        let first = validity.begin(session(1), clock.now().plus(Duration::from_secs(10)), None);
+        assert!(first.is_valid() && first.may_start());
+        assert_eq!(validity.term().map(|term| term.session()), Some(session(1)));
+        clock.jump(Duration::from_secs(9));
+        assert!(first.is_valid() && !first.may_start());
+        clock.jump(Duration::from_secs(1));
+        assert!(!first.is_valid(), "at the horizon");
+        assert!(validity.term().is_none(), "though nobody has ended it");
+        validity.end();
+        let time = Some(BucketTime(7));
+        let second = validity.begin(session(2), clock.now().plus(Duration::from_secs(10)), time);
+        assert!(!first.is_valid() && second.is_valid());
+        assert_eq!(second.renewed(), time);
+        first.ended().await;
+        validity.end();
+        validity.end();
+        assert!(!second.is_valid());
+        second.ended().await;
+    }
+
+    /// The order of loads and stores: a term that has ended is never found valid by the horizon of
+    /// the next one.
+    #[test]
+    fn no_thread_finds_a_term_valid_after_it_has_ended() {
+        struct Still;
+        impl Steady for Still {
+            fn now(&self) -> NodeTime {
+                NodeTime(1)
+            }
+            fn sleep(
+                &self,
+                _: Duration,
+            ) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+                Box::pin(std::future::pending())
+            }
+        }
+        let validity = Validity::new(Arc::new(Still));
+        let ended = AtomicU64::new(0);
+        std::thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    let mut seen = 0;
+                    while ended.load(Ordering::SeqCst) < 20_000 {
+                        let Some(term) = validity.term() else { continue };
+                        let number = u64::try_from(u128::from_be_bytes(term.session().as_bytes()));
+                        let number = number.expect("a small number");
+                        for _ in 0..20 {
+                            let before = ended.load(Ordering::SeqCst);
+                            let is_valid = term.is_valid();
+                            assert!(!is_valid || before < number, "term {number} has ended");
+                        }
+                        assert!(number >= seen, "an earlier term came back");
+                        seen = number;
+                    }
+                });
+            }
+            for number in 1..=20_000 {
+                validity.begin(session(number), NodeTime(2), None);
+                validity.extend(NodeTime(3), None);
+                validity.end();
+                ended.store(number, Ordering::SeqCst);
+            }
+        });
+    }
+}
