@@ -295,6 +295,10 @@ impl State {
             return Ok(());
         }
         let actor = &self.actors[hold.actor];
+        if let Some(above) = actor.past.newest().filter(|at| at.generation() >= hold.generation) {
+            let (machine, of) = (hold.machine, hold.generation);
+            return Err(format!("machine {machine} holds in {of}, and {above} has been written"));
+        }
         let whose = format!("machine {} restored actor {}", hold.machine, hold.actor);
         let tokens = image.tokens().map_err(|why| format!("{whose} torn: {why}"))?;
         if let Some(head) = head {

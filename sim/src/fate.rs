@@ -110,6 +110,8 @@ pub struct Mood {
     pub late_segments: bool,
     /// Answers about leases are often slow.
     pub slow_polls: bool,
+    /// Every way to the bucket is long.
+    pub far: bool,
     /// Some holds have many events.
     pub bursts: bool,
     /// No faults at all but those of a script.
@@ -179,7 +181,8 @@ impl Fates {
         let is_cut = (asked.is_own_lease && lasts(way.lease_cut)) || lasts(way.cut);
         let is_slow = writes && !asked.is_of_a_lease() && lasts(way.slow);
         let is_late_one = self.mood.late_segments && asked.is_a_segment();
-        let mut fate = Fate::after(dice.delay(0.05));
+        let mean = if self.mood.far { 0.4 } else { 0.05 };
+        let mut fate = Fate::after(dice.delay(mean));
         let (bad, back) = (dice.unit(), dice.unit());
         let often = if is_slow { 0.7 } else if is_late_one { 0.4 } else { 0.05 };
         if writes && bad < often {
@@ -194,7 +197,7 @@ impl Fates {
             _ if self.mood.slow_polls && asked.is_of_a_lease() && dice.chance(0.3) => {
                 Some(dice.seconds(0.0, 2.4))
             }
-            _ => Some(dice.delay(0.05)),
+            _ => Some(dice.delay(mean)),
         };
         if dice.chance(0.02) {
             fate.status = Some(*dice.one_of(&[409, 429, 500, 503]));

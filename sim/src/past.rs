@@ -117,6 +117,11 @@ impl Past {
         self.find(base).map(|segment| &segment.image)
     }
 
+    /// The newest segment that ever landed.
+    pub fn newest(&self) -> Option<Position> {
+        self.segments.keys().next_back().copied()
+    }
+
     /// The newest segment of a generation that ever landed.
     pub fn newest_of(&self, generation: Generation) -> Option<Position> {
         let first = Position::first_of(generation);

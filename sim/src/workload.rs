@@ -9,7 +9,7 @@ use tokio::select;
 use wasmkeep_supervisors::address::NodeId;
 use wasmkeep_supervisors::lease::Order;
 use wasmkeep_supervisors::ownership::AcquireError;
-use wasmkeep_supervisors::replica::{Held, HoldError, Holding};
+use wasmkeep_supervisors::replica::{Held, HoldError, Holding, Lost};
 
 use crate::checker::Watched;
 use crate::database::TokenDatabase;
@@ -210,7 +210,12 @@ impl<'a> Visit<'a> {
     }
 
     fn give_up(self) {
-        self.node.shared.checker.hold_ends(self.watched);
+        let checker = &self.node.shared.checker;
+        checker.hold_ends(self.watched);
+        if self.held.lost() == Some(Lost::Conflict) {
+            let machine = self.node.machine.number;
+            checker.breaks(format!("machine {machine} met another's segment in its own generation"));
+        }
         drop(self.database);
         self.held.give_up();
     }

@@ -64,6 +64,7 @@ pub fn run(setup: Setup) -> Outcome {
         let mood = Mood {
             late_segments: dice.chance(0.5),
             slow_polls: dice.chance(0.25),
+            far: dice.chance(0.2),
             bursts: dice.chance(0.1),
             calm: false,
         };
