@@ -2,6 +2,7 @@
 
 mod adoption;
 mod chaos;
+mod clocks;
 mod cost;
 mod deletes;
 mod outages;

@@ -22,7 +22,8 @@ fn bodies_and_headers_pass_both_ways() {
     let echoed = actor.post("/echo-body?stream=1", &body);
     assert_eq!(echoed.status, 200);
     assert!(echoed.body == body, "{} of {} bytes came back", echoed.body.len(), body.len());
-    let seen = actor.send("GET", "/echo?a=%20b", &[("x-mine", "1"), ("x-wasmkeep-caller", "me")], &[]);
+    let seen =
+        actor.send("GET", "/echo?a=%20b", &[("x-mine", "1"), ("x-wasmkeep-caller", "me")], &[]);
     let seen = seen.json();
     assert_eq!((&seen["path"], &seen["query"]), (&json!("/echo"), &json!("a=%20b")));
     let headers = seen["headers"].to_string();
@@ -37,7 +38,8 @@ fn refusals_and_failures_of_the_other_node_reach_the_client_unchanged() {
     let cluster = Cluster::new();
     let (first, second) = pair(&cluster);
     for path in ["/trap", "/loop", "/nothing", "/error?status=418"] {
-        let (here, there) = (second.actor("probe/there").get(path), first.actor("probe/there").get(path));
+        let (here, there) =
+            (second.actor("probe/there").get(path), first.actor("probe/there").get(path));
         assert_eq!(here.status, there.status, "{path}");
         for header in ["x-wasmkeep-reason", "x-wasmkeep-event"] {
             assert_eq!(here.header(header), there.header(header), "{path}: {header}");
@@ -100,5 +102,5 @@ fn nobody_but_nodes_reaches_the_cluster_port() {
     let address = port.parse().expect("an address");
     let answer = first.client_of(address, "").try_send("GET", "/_wasmkeep/metrics", &[], &[]);
     assert!(answer.is_err(), "a plain client got {answer:?}");
-    assert!(first.metric("wasmkeep_peers_refused_total", &["plain-text"]) >= 1.0);
+    assert!(first.metric("wasmkeep_peer_connections_refused_total", &["plain-text"]) >= 1.0);
 }
