@@ -84,10 +84,11 @@ impl Replicas {
         };
         self.parts.metrics.held(hold.begun.as_str());
         let brought = self.brought(&mut hold, trusted, state).await;
-        let valid = brought.and_then(|brought| match hold.right().is_valid() {
-            true => Ok(brought),
-            false => Err(AcquireError::NotLive.into()),
-        });
+        let valid = match brought {
+            _ if !hold.right().is_valid() => Err(AcquireError::NotLive.into()),
+            Err(HoldError::Broken(why)) => Err(self.broken(&hold, why).await),
+            brought => brought,
+        };
         match valid {
             Ok((state, adopts)) => {
                 let prefix = HistoryPrefix::new(address, self.parts.owners.app());
@@ -126,6 +127,16 @@ impl Replicas {
 
     pub fn owners(&self) -> &Arc<Owners> {
         &self.parts.owners
+    }
+
+    /// A chain is broken only to who holds: the next holder may remove what this one still reads, and a
+    /// clock that stood still does not show that there is a next one.
+    async fn broken(&self, hold: &Hold, why: String) -> HoldError {
+        match self.parts.owners.recorded(&hold.address).await {
+            Ok(Some(record)) if record.generation == hold.generation => HoldError::Broken(why),
+            Ok(_) => AcquireError::LostRace.into(),
+            Err(error) => error.into(),
+        }
     }
 
     /// Where the history stands; true if the actor's file is to be its beginning.
