@@ -166,10 +166,21 @@ async fn of_itself_a_node_knows() {
     let world = World::new();
     let own = session(0xee);
     assert_eq!(world.peers.is_void(&node("n2"), own).await, Ok(false));
+    assert_eq!(world.bucket.asked(Operation::Get), 0);
+    let lease = |session| LeaseRecord { node: node("n2"), ..a_lease(session, LeaseState::Live) };
+    world.put(lease(own)).await;
     assert_eq!(world.peers.is_void(&node("n2"), T).await, Ok(true));
     world.validity.end();
     assert_eq!(world.peers.is_void(&node("n2"), T).await, Err(PeersError::NotLive));
-    assert_eq!(world.bucket.asked(Operation::Get), 0);
+    assert_eq!(world.bucket.asked(Operation::Get), 1);
+}
+
+/// Its clock stood still, so it does not know that its term is over.
+#[tokio::test(start_paused = true)]
+async fn a_later_session_of_its_own_name_is_not_void() {
+    let world = World::new();
+    world.put(LeaseRecord { node: node("n2"), ..a_lease(T, LeaseState::Live) }).await;
+    assert_eq!(world.peers.is_void(&node("n2"), T).await, Err(PeersError::NotLive));
 }
 
 #[tokio::test(start_paused = true)]
