@@ -157,10 +157,15 @@ async fn a_file_of_before_moves_into_the_cluster() {
     let first = world.node("n1", here.path()).await;
     let mut actor = first.wake().await;
     actor.run("INSERT INTO t VALUES (9)");
+    // More pages than are read and written on the thread of an actor.
+    actor.run("CREATE TABLE pads (pad)");
+    actor.run("INSERT INTO pads VALUES (randomblob(3000000))");
     actor.leave().await;
     let second = world.node("n2", there.path()).await;
     let mut actor = second.wake().await;
     assert_eq!(actor.count(), [[SqlValue::Integer(3), SqlValue::Integer(24)]]);
+    let check = actor.database.query("PRAGMA integrity_check", Vec::new()).expect("it reads");
+    assert_eq!(check.rows, [[SqlValue::Text("ok".into())]]);
     actor.leave().await;
 }
 
