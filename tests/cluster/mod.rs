@@ -3,5 +3,6 @@
 mod adoption;
 mod outages;
 mod ownership;
+mod relays;
 mod settings;
 mod takeover;
