@@ -214,6 +214,7 @@ fn set_aside(data_dir: &DataDir, path: &Path) -> Result<(), StorageFault> {
         // The WAL of the one before must not be taken for this one's.
         remove_file(&replaced_wal)?;
         rename(path, &replaced)?;
+        tracing::info!(path = %path.display(), "file set aside");
     }
     let belongs_to_kept = length(&replaced)?.is_some() && length(&replaced_wal)?.is_none();
     if belongs_to_kept { rename(&wal, &replaced_wal) } else { remove_file(&wal) }

@@ -44,6 +44,28 @@ pub enum Twin {
     SendsPastHorizon,
 }
 
+impl Twin {
+    pub const ALL: &[Twin] = &[
+        Twin::AcknowledgesPastHorizon,
+        Twin::HorizonFromAnswer,
+        Twin::KeepsSessionOverLapse,
+        Twin::VerdictFromReceiptWithoutFence,
+        Twin::VoidByCachedSession,
+        Twin::StartsBesideItself,
+        Twin::ListsBeforeAcquire,
+        Twin::GenerationNotAboveHistory,
+        Twin::FastPathAfterUnknown,
+        Twin::ResumesAfterUnknownRelease,
+        Twin::CollectsAtRestoredHead,
+        Twin::AcknowledgesNothingWithoutFence,
+        Twin::RetriesBlindly,
+        Twin::RecordsWithoutNonce,
+        Twin::TrustsFileAfterCrash,
+        Twin::CollectsWithoutRecord,
+        Twin::SendsPastHorizon,
+    ];
+}
+
 #[cfg(any(test, feature = "testing"))]
 mod switch {
     use std::cell::Cell;

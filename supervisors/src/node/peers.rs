@@ -123,8 +123,7 @@ impl Peers {
     /// expired, it is fenced first. The caller read the session before it asks.
     pub async fn is_void(&self, node: &NodeId, session: Session) -> Result<bool, PeersError> {
         if *node == self.parts.node {
-            let term = self.parts.validity.term().ok_or(PeersError::NotLive)?;
-            return Ok(term.session() != session);
+            return self.is_before_this(session).await;
         }
         let mut seen = self.known().seen.get(node).cloned();
         let mut verdict =
@@ -146,6 +145,20 @@ impl Peers {
         }
         // It changes faster than it can be looked at, so somebody writes it.
         Ok(false)
+    }
+
+    /// Of this node's own sessions all but the present one have ended, unless the lease shows a later
+    /// one: another process took the name while this one's clock stood still.
+    async fn is_before_this(&self, session: Session) -> Result<bool, PeersError> {
+        let term = self.parts.validity.term().ok_or(PeersError::NotLive)?;
+        if term.session() == session {
+            return Ok(false);
+        }
+        let read = self.read(&self.parts.node).await?;
+        match read.lease().is_none_or(|lease| lease.session == term.session()) {
+            true => Ok(true),
+            false => Err(PeersError::NotLive),
+        }
     }
 
     /// Reads a node's lease, and returns what that shows, with all that was seen of the same version.

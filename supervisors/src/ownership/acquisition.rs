@@ -36,11 +36,16 @@ impl Acquisition<'_> {
         {
             return Ok(Acquired::Here(hold));
         }
+        let early = match is_broken(Twin::ListsBeforeAcquire) {
+            true => Some(self.list().await?),
+            false => None,
+        };
         let seen = self.owners.read(self.address).await?;
         let me = &self.owners.parts.node;
         let record = seen.as_ref().map(|seen| &seen.record);
+        let own = self.right.term().session();
         let age = seen.as_ref().and_then(|seen| seen.age);
-        let begun: fn(FoundHistory) -> Begun = match rules::next(record, me, age) {
+        let begun: fn(FoundHistory) -> Begun = match rules::next(record, (me, own), age) {
             Next::Create => Begun::New,
             Next::Acquire if record.is_some_and(|record| names(record, me)) => Begun::Own,
             Next::Acquire => Begun::Free,
@@ -49,8 +54,12 @@ impl Acquisition<'_> {
                 if !self.owners.is_void(&node, session).await? {
                     return Ok(Acquired::Elsewhere(node));
                 }
-                tracing::info!(actor = %self.address, %node, %session, "actor taken from a node that ended");
-                Begun::Taken
+                if node == *me {
+                    Begun::Own
+                } else {
+                    tracing::info!(actor = %self.address, %node, %session, "actor taken from a node that ended");
+                    Begun::Taken
+                }
             }
             Next::HandedTo(node) => match self.owners.is_live(&node) {
                 true => return Ok(Acquired::Elsewhere(node)),
@@ -58,7 +67,7 @@ impl Acquisition<'_> {
             },
         };
         let plan = self.plan(seen, begun).await?;
-        self.write(plan).await.map(Acquired::Here)
+        self.write(plan, early).await.map(Acquired::Here)
     }
 
     /// This node's own release is still there, so nobody held since and its head is the head.
@@ -112,9 +121,12 @@ impl Acquisition<'_> {
     /// Writes the record, and only then lists: what an earlier holder was acknowledged landed before
     /// its record was lost to it, so the listing has it. And above the listing, if that shows a
     /// generation as high as the record's.
-    async fn write(&self, mut plan: Plan) -> Result<Hold, AcquireError> {
-        let early =
-            if is_broken(Twin::ListsBeforeAcquire) { Some(self.list().await?) } else { None };
+    /// `early` is there only in a broken twin.
+    async fn write(
+        &self,
+        mut plan: Plan,
+        early: Option<FoundHistory>,
+    ) -> Result<Hold, AcquireError> {
         for _ in 0..OWNER_REWRITES_MAX {
             let etag = self.set(plan.generation, plan.deploy_seq, plan.expected.clone()).await?;
             let found = match &early {

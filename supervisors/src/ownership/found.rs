@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::address::{Address, App};
 use crate::history::{HistoryPrefix, Listing, ObjectKey};
-use crate::ports::{Bucket, BucketTime, ListError, ListFrom, Wait};
+use crate::ports::{Bucket, BucketTime, Doubt, ListError, ListFrom, Wait};
 
 /// What a listing says of an object beside its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +43,12 @@ impl FoundHistory {
         let prefix = self.prefix.as_str();
         let from = ListFrom { prefix, after: self.after.as_deref(), keys_max };
         let page = bucket.list(from, Wait::Record).await?;
+        let last = page.objects.last().map(|last| last.key.as_str());
+        if page.has_more && last <= self.after.as_deref() {
+            // The next page would be this one again.
+            let cause = "a page that is not the last has no further keys".to_owned();
+            return Err(ListError::Unknown(Doubt::Unreadable(cause)));
+        }
         self.date = self.date.or(page.date);
         for listed in &page.objects {
             self.listing.add(&self.prefix, &listed.key);

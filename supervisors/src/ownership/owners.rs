@@ -159,7 +159,12 @@ impl Owners {
         }
         let Some(Seen { record, etag, .. }) = self.read(address).await? else { return Ok(false) };
         match &record.holder {
-            Holder::Held { node, .. } if *node == self.parts.node => {}
+            Holder::Held { node, session } if *node == self.parts.node => {
+                let is_own = *session == term.session();
+                if !is_own && !self.is_void(node, *session).await? {
+                    return Ok(false);
+                }
+            }
             _ => return Ok(false),
         }
         let OwnerRecord { generation, deploy_seq, .. } = record;

@@ -30,12 +30,17 @@ pub enum Next {
 }
 
 /// `age` is how long ago the record was written, by the bucket's clock. The caller has no hold: then
-/// a record that names its node, of whatever session, is nobody's. It may be a hold that was given
-/// up, or an acquisition that landed after its sender had stopped waiting.
-pub fn next(seen: Option<&OwnerRecord>, me: &NodeId, age: Option<Duration>) -> Next {
+/// a record of its own session is nobody's. It may be a hold that was given up, or an acquisition that
+/// landed after its sender had stopped waiting. Another session of its node is asked about like any
+/// other's: it may be a later one, which began while this node's clock stood still.
+pub fn next(
+    seen: Option<&OwnerRecord>,
+    (me, own): (&NodeId, Session),
+    age: Option<Duration>,
+) -> Next {
     let Some(record) = seen else { return Next::Create };
     match &record.holder {
-        Holder::Held { node, .. } if node == me => Next::Acquire,
+        Holder::Held { node, session } if node == me && *session == own => Next::Acquire,
         Holder::Held { node, session } => {
             Next::TakeIfVoid { node: node.clone(), session: *session }
         }

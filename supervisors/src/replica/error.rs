@@ -12,10 +12,10 @@ pub enum HoldError {
     #[error(transparent)]
     Acquire(#[from] AcquireError),
     /// Trying again will not help, on any node.
-    #[error("the history cannot be restored: {0}")]
+    #[error("{0}")]
     Broken(String),
     /// A newer node wrote what is needed: this one must be upgraded.
-    #[error("the history needs a newer node: {0}")]
+    #[error("this node must be upgraded: {0}")]
     Newer(String),
     #[error(transparent)]
     Storage(#[from] StorageFault),

@@ -20,7 +20,7 @@ impl Held {
             Err(error) => return self.given_up(&error),
         };
         let Some(hold) = self.hold.take() else { return };
-        let state = self.shared.state().clone();
+        let state = self.shared.state().clone().handed_on();
         self.stop_processes();
         let released = self.replicas.owners().release(hold, head, next).await;
         if let Some(released) = released {

@@ -1,6 +1,6 @@
 //! Gets actors: the hold, and the database that its history is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -39,6 +39,8 @@ pub struct Replicas {
     pub(super) stand_ins: Semaphore,
     /// Holds of actors that left memory and have sockets.
     parked: Mutex<BTreeMap<Address, Held>>,
+    /// Actors that are being brought here.
+    coming: Mutex<BTreeSet<Address>>,
     supervisor: Mutex<Option<ActorCell>>,
 }
 
@@ -56,6 +58,7 @@ impl Replicas {
             releases: Releases::default(),
             stand_ins: Semaphore::new(STAND_INS_AT_ONCE),
             parked: Mutex::default(),
+            coming: Mutex::default(),
             supervisor: Mutex::default(),
         })
     }
@@ -63,6 +66,8 @@ impl Replicas {
     /// Acquires the actor and brings its file to the head of its history: the file is then to be opened,
     /// or there is none. No database of it is open.
     pub async fn hold(self: &Arc<Self>, address: &Address) -> Result<Holding, HoldError> {
+        // Two would put the actor's file together at once.
+        let _one = One::begin(self, address).ok_or(AcquireError::LostRace)?;
         // Asked before anything else: from an opening on a file is nobody's head.
         let trusted = self.parts.files.trusted(address)?;
         if let Some(held) = self.unparked(address)
@@ -79,10 +84,11 @@ impl Replicas {
         };
         self.parts.metrics.held(hold.begun.as_str());
         let brought = self.brought(&mut hold, trusted, state).await;
-        let valid = brought.and_then(|brought| match hold.right().is_valid() {
-            true => Ok(brought),
-            false => Err(AcquireError::NotLive.into()),
-        });
+        let valid = match brought {
+            _ if !hold.right().is_valid() => Err(AcquireError::NotLive.into()),
+            Err(HoldError::Broken(why)) => Err(self.broken(&hold, why).await),
+            brought => brought,
+        };
         match valid {
             Ok((state, adopts)) => {
                 let prefix = HistoryPrefix::new(address, self.parts.owners.app());
@@ -123,6 +129,16 @@ impl Replicas {
         &self.parts.owners
     }
 
+    /// A chain is broken only to who holds: the next holder may remove what this one still reads, and a
+    /// clock that stood still does not show that there is a next one.
+    async fn broken(&self, hold: &Hold, why: String) -> HoldError {
+        match self.parts.owners.recorded(&hold.address).await {
+            Ok(Some(record)) if record.generation == hold.generation => HoldError::Broken(why),
+            Ok(_) => AcquireError::LostRace.into(),
+            Err(error) => error.into(),
+        }
+    }
+
     /// Where the history stands; true if the actor's file is to be its beginning.
     async fn brought(
         &self,
@@ -137,7 +153,7 @@ impl Replicas {
                 let kept = kept.ok_or(AcquireError::LostRace)?;
                 let reset = kept.progress.reset();
                 let progress = Progress::new(hold.generation, Some(*head), reset);
-                return Ok((State { progress, unmerged: None, sent: None, ..kept }, false));
+                return Ok((State { progress, ..kept }, false));
             }
             Begun::New(found) | Begun::Free(found) | Begun::Own(found) | Begun::Taken(found) => {
                 std::mem::replace(found, nothing())
@@ -181,6 +197,26 @@ impl Replicas {
 
     pub(super) fn supervisor(&self) -> Option<ActorCell> {
         self.supervisor.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// One actor on its way here.
+struct One<'a> {
+    replicas: &'a Replicas,
+    address: &'a Address,
+}
+
+impl<'a> One<'a> {
+    fn begin(replicas: &'a Replicas, address: &'a Address) -> Option<Self> {
+        let mut coming = replicas.coming.lock().unwrap_or_else(PoisonError::into_inner);
+        coming.insert(address.clone()).then(|| Self { replicas, address })
+    }
+}
+
+impl Drop for One<'_> {
+    fn drop(&mut self) {
+        let mut coming = self.replicas.coming.lock().unwrap_or_else(PoisonError::into_inner);
+        coming.remove(self.address);
     }
 }
 

@@ -190,7 +190,7 @@ async fn apply(mut image: Image, link: Link) -> Result<Image, HoldError> {
             Ok(()) => Ok(image),
             Err(PagesError::Page(fault)) => Err(HoldError::Storage(fault)),
             Err(PagesError::Object(error)) => {
-                Err(HoldError::Broken(format!("{}: {error}", object.description.key())))
+                Err(broken_by(format!("{}: {error}", object.description.key())))
             }
         }
     })
@@ -219,7 +219,11 @@ fn broken(chain: BrokenChain) -> HoldError {
 }
 
 fn incomplete(image: IncompleteImage) -> HoldError {
-    HoldError::Broken(image.to_string())
+    broken_by(image.to_string())
+}
+
+fn broken_by(cause: String) -> HoldError {
+    HoldError::Broken(format!("the history cannot be restored: {cause}"))
 }
 
 impl From<GetError> for AcquireError {

@@ -2,6 +2,7 @@
 
 use ractor::ActorRef;
 
+use super::error::Lost;
 use super::held::{Held, Whole};
 use super::process::{ReplicaProcess, Underway, Work};
 use super::shared::{Sent, State};
@@ -13,8 +14,17 @@ use crate::history::{
 use crate::ports::{Captured, Capturing, StorageFault};
 
 impl Held {
-    /// Captures and sends, nothing being under way. Returns whether there was anything.
+    /// Captures and sends, nothing being under way. Returns whether there was anything. What is captured
+    /// is captured once: if it is not sent, no later segment may be.
     pub(super) fn capture(&mut self, database: &mut dyn Capturing) -> Result<bool, StorageFault> {
+        let captured = self.capture_and_send(database);
+        if captured.is_err() {
+            self.shared.lose(Lost::Storage);
+        }
+        captured
+    }
+
+    fn capture_and_send(&mut self, database: &mut dyn Capturing) -> Result<bool, StorageFault> {
         if self.adopts() {
             database.capture_whole();
         } else if self.marks && self.shared.state().progress.acknowledged().is_some() {
@@ -37,9 +47,9 @@ impl Held {
             false => delta(at, base, db_pages, frames),
         };
         let sent = self.send(describe, &changed, |page, to| database.read_captured(page, to))?;
-        match (erased, sent) {
-            (Some(pages), Some(sent)) => self.begin_stand_in(StandIn::after_reset(sent, pages)),
-            _ => self.stand_in_if_due(database, sent)?,
+        match erased {
+            Some(pages) => self.begin_stand_in(StandIn::after_reset(sent, pages)),
+            None => self.stand_in_if_due(database, Some(sent))?,
         }
         Ok(true)
     }
@@ -57,8 +67,8 @@ impl Held {
         self.stand_ins = process;
     }
 
-    /// The first segment of a history holds every page. Part of a new database may be in its file
-    /// already, as the switch to a log leaves the first page.
+    /// Where the chain has no pages yet, a segment holds every one. Part of a new database may be in its
+    /// file already, as the switch to a log leaves the first page.
     fn captured_whole_if_first(
         &self,
         database: &mut dyn Capturing,
@@ -66,7 +76,7 @@ impl Held {
         let Some(captured) = database.capture()? else { return Ok(None) };
         let has_all = captured.is_whole
             || whole_pages(captured.db_pages).eq(captured.changed.iter().copied());
-        if has_all || self.head().is_some() {
+        if has_all || self.shared.state().db_pages > 0 {
             return Ok(Some(captured));
         }
         database.capture_whole();
@@ -79,9 +89,13 @@ impl Held {
         describe: impl FnOnce(Position, Option<Base>) -> Description,
         pages: &[u32],
         read: impl FnMut(u32, &mut [u8]) -> Result<(), StorageFault>,
-    ) -> Result<Option<Base>, StorageFault> {
+    ) -> Result<Base, StorageFault> {
         let next = self.shared.state().progress.next();
-        let Some((at, base)) = next else { return Ok(None) };
+        let (at, base) = next.ok_or_else(|| StorageFault {
+            operation: "ship",
+            path: self.shared.address.to_string(),
+            cause: "there is no position for a segment".into(),
+        })?;
         let description = describe(at, base);
         let (kind, db_pages) = (description.kind, description.db_pages);
         let (body, hash) =
@@ -93,7 +107,7 @@ impl Held {
         let mut process = self.segments.take();
         self.hand_over(&mut process, work);
         self.segments = process;
-        Ok(Some(Base { at, hash }))
+        Ok(Base { at, hash })
     }
 
     /// Begins a snapshot or a merged object of the state that `newest` leads to, if one is due. All
@@ -138,7 +152,8 @@ impl State {
         let is_own = at.generation() == self.progress.generation();
         let is_due =
             self.since.snapshot_is_due(self.compressed_bytes()) || self.since.merge_is_due();
-        is_due && (is_own || self.permits(at))
+        let may_try = self.since.segments >= self.next_try;
+        is_due && may_try && (is_own || self.permits(at))
     }
 }
 

@@ -45,6 +45,8 @@ pub(super) struct State {
     /// Bytes of the last snapshot in the bucket.
     pub snapshot_bytes: Option<u64>,
     pub unmerged: Option<Run>,
+    /// After a stand-in that failed: segments since the last snapshot before the next is tried.
+    pub next_try: u64,
     /// Commits wait in the log for the upload under way.
     pub waits: bool,
     /// What was sent last, landed or not.
@@ -79,9 +81,15 @@ impl State {
             since: Since::default(),
             snapshot_bytes: None,
             unmerged: None,
+            next_try: 0,
             waits: false,
             sent: None,
         }
+    }
+
+    /// What the next hold may know of this one, its file being the head.
+    pub fn handed_on(self) -> Self {
+        Self { unmerged: None, next_try: 0, waits: false, sent: None, ..self }
     }
 
     pub fn sent(&mut self, sent: &Sent<'_>) {

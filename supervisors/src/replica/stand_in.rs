@@ -12,7 +12,7 @@ use super::ship::word;
 use crate::history::{
     Base, Description, Kind, ObjectKey, PageSet, Position, merged, snapshot, whole_pages,
 };
-use crate::limits::PAGES_ON_THREAD_MAX;
+use crate::limits::{HIBERNATION_SNAPSHOT_DELTAS, PAGES_ON_THREAD_MAX};
 use crate::ownership::FoundHistory;
 use crate::ports::{Cond, Latched, PutError, StorageFault, Wait};
 
@@ -121,7 +121,10 @@ impl Replicas {
             tracing::warn!(actor = %shared.address, %at, %error, "history not read back");
             return;
         }
-        if self.put_stand_in(shared, stand_in).await && is_snapshot {
+        if !self.put_stand_in(shared, stand_in).await {
+            let mut state = shared.state();
+            state.next_try = state.since.segments + HIBERNATION_SNAPSHOT_DELTAS;
+        } else if is_snapshot {
             self.collect_below(shared, at, erases).await;
         }
     }
@@ -152,6 +155,7 @@ impl Replicas {
         let mut state = shared.state();
         if made.kind == Kind::Snapshot {
             state.since.snapshot();
+            state.next_try = 0;
             state.snapshot_bytes = Some(bytes);
         }
         shared.right.is_valid()

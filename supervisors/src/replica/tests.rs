@@ -22,6 +22,7 @@ use crate::twin::{Twin, leave_out};
 mod collecting;
 mod endings;
 mod late;
+mod random;
 mod restoring;
 mod shipping;
 
@@ -105,10 +106,18 @@ impl World {
     async fn dies(&self, node: &Node) {
         let session = node.validity.term().expect("it lived").session();
         node.validity.end();
+        self.lease(&node.name, session, LeaseState::Released).await;
+    }
+
+    async fn lives(&self, node: &NodeId, session: Session) {
+        self.lease(node, session, LeaseState::Live).await;
+    }
+
+    async fn lease(&self, node: &NodeId, session: Session, state: LeaseState) {
         let lease = LeaseRecord {
-            node: node.name.clone(),
+            node: node.clone(),
             session,
-            state: LeaseState::Released,
+            state,
             beat: 1,
             nonce: Nonce::draw(&*self.random),
             address: String::new(),
@@ -120,7 +129,7 @@ impl World {
             grace: LEASE_GRACE,
             load: Load::default(),
         };
-        let key = lease_key(&node.name);
+        let key = lease_key(node);
         let put = self.memory.put(&key, lease.encode(), Cond::Any, Wait::Lease);
         put.await.expect("memory takes all");
     }

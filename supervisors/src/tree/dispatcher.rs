@@ -124,9 +124,10 @@ impl Dispatcher {
                 if let Some(elsewhere) = &self.elsewhere {
                     elsewhere.learn(&address, &owner);
                 }
-                // Nobody waits at the other end: the answer comes from the other node.
+                // Nobody waits at the other end: the answer comes from the other node. And the ticket
+                // is left when this returns.
                 let (reply, _) = ReplyTo::channel();
-                let event = Event { address, task, reply, ticket: ticket.clone() };
+                let event = Event { address, task, reply, ticket: Ticket::default() };
                 Ok(Delivered::Elsewhere(owner, Box::new(event)))
             }
             Err(_) if ticket.has_started() => Err(Refusal::ran(Reason::HostFault)),

@@ -132,8 +132,12 @@ fn what_a_node_may_do_with_a_record() {
         (Some(held("n2")), seconds(0), take.clone()),
         (Some(held("n2")), seconds(100_000), take),
     ] {
-        assert_eq!(next(seen.as_ref(), &id("n1"), age), may, "{seen:?} {age:?}");
+        let me = (&id("n1"), session);
+        assert_eq!(next(seen.as_ref(), me, age), may, "{seen:?} {age:?}");
     }
+    let of_another = (&id("n1"), Session::from_bytes(*b"another session."));
+    let asks = Next::TakeIfVoid { node: id("n1"), session };
+    assert_eq!(next(Some(&held("n1")), of_another, None), asks);
 }
 
 #[test]

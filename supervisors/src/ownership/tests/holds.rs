@@ -1,4 +1,5 @@
 use super::*;
+use crate::node::PeersError;
 use crate::ports::Denial;
 
 #[tokio::test(start_paused = true)]
@@ -116,6 +117,20 @@ async fn a_record_that_names_this_node_is_nobodys() {
     // Started anew, with another session.
     let third = world.node("n1").hold().await;
     assert_eq!(third.generation, generation(3));
+}
+
+/// Its clock stood still meanwhile, so it does not know that it has ended.
+#[tokio::test(start_paused = true)]
+async fn a_process_whose_name_another_one_took_leaves_that_ones_actors_alone() {
+    let world = World::new();
+    let (stood, later) = (world.node("n1"), world.node("n1"));
+    world.live("n1", later.session).await;
+    let hold = later.hold().await;
+    let ended = AcquireError::Peers(PeersError::NotLive);
+    assert_eq!(stood.acquire().await.err(), Some(ended.clone()));
+    assert_eq!(stood.owners.disown(&address()).await, Err(ended));
+    let Holder::Held { session, .. } = world.record().holder else { panic!("it is free") };
+    assert_eq!((session, hold.generation), (later.session, world.record().generation));
 }
 
 #[tokio::test(start_paused = true)]

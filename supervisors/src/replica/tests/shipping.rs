@@ -1,5 +1,6 @@
 use super::*;
 use crate::history::Kind;
+use crate::ports::{Captured, StorageFault};
 
 #[tokio::test(start_paused = true)]
 async fn what_is_durable_is_restored_on_another_node() {
@@ -201,4 +202,89 @@ async fn a_call_that_is_dropped_leaves_the_upload_to_go_on() {
     assert!(waited.is_err());
     actor.durable().await.expect("it went on");
     assert_eq!(world.history(), [segment(1, 1)]);
+}
+
+/// A database of two pages, the first of which no capture shows: it went into the file unseen.
+struct Halved {
+    whole_is_due: bool,
+    is_new: bool,
+    /// Its pages cannot be read.
+    fails: bool,
+}
+
+impl crate::ports::Capturing for Halved {
+    fn capture(&mut self) -> Result<Option<Captured>, StorageFault> {
+        let is_whole = std::mem::take(&mut self.whole_is_due);
+        if !is_whole && !std::mem::take(&mut self.is_new) {
+            return Ok(None);
+        }
+        let changed = if is_whole { vec![1, 2] } else { vec![2] };
+        Ok(Some(Captured { changed, db_pages: 2, frames: 1, is_whole }))
+    }
+
+    fn read_captured(&mut self, page: u32, to: &mut [u8]) -> Result<(), StorageFault> {
+        to.fill(page as u8);
+        let (path, cause) = ("memory".to_owned(), "it was told to fail".to_owned());
+        if self.fails { Err(StorageFault { operation: "read", path, cause }) } else { Ok(()) }
+    }
+
+    fn capture_whole(&mut self) {
+        self.whole_is_due = true;
+    }
+
+    fn adopted(&mut self) -> Result<(), StorageFault> {
+        Ok(())
+    }
+
+    fn vacuum_if_sparse(&mut self) -> Result<bool, StorageFault> {
+        Ok(false)
+    }
+
+    fn latch(&mut self) -> Result<Option<Box<dyn crate::ports::Latched>>, StorageFault> {
+        Ok(None)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_pages_of_a_history_are_all_of_them() {
+    for fenced in [false, true] {
+        let world = World::new();
+        let node = world.node("n1").await;
+        let mut held = node.hold().await;
+        if fenced {
+            held.fence().await.expect("it is sent");
+        }
+        let mut database = Halved { whole_is_due: false, is_new: true, fails: false };
+        held.durable(Some(&mut database)).await.expect("it is durable");
+        let newest = world.history()[0];
+        assert_eq!(world.object(newest).page_count(), 2, "fenced: {fenced}");
+        held.leave(None, None).await;
+        assert_eq!(world.rows("n2").await.err(), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_captured_and_not_sent_loses_the_hold() {
+    let world = World::new();
+    let node = world.node("n1").await;
+    let mut actor = node.wake().await;
+    actor.write_durably("a").await.expect("it is durable");
+    let mut database = Halved { whole_is_due: false, is_new: true, fails: true };
+    assert!(actor.held.event_ended(Some(&mut database)).is_err());
+    assert_eq!(actor.held.lost(), Some(Lost::Storage));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_actor_is_brought_here_once_at_a_time() {
+    let world = World::new();
+    let node = world.node("n1").await;
+    let actor = address();
+    let (first, second) = tokio::join!(node.replicas.hold(&actor), node.replicas.hold(&actor));
+    let held = [first, second].into_iter().filter(Result::is_ok).count();
+    assert_eq!(held, 2, "one after the other both are");
+    world.bucket.fails(Operation::List, BucketFault::AnsweredLate(Duration::from_secs(1)));
+    let (first, second) = tokio::join!(node.replicas.hold(&actor), node.replicas.hold(&actor));
+    assert!(first.is_ok());
+    let refused = second.map(drop);
+    assert_eq!(refused, Err(HoldError::Acquire(crate::ownership::AcquireError::LostRace)));
 }
