@@ -96,7 +96,8 @@ impl Disk {
         let mut state = self.state();
         state.inodes += 1;
         let inode = state.inodes;
-        let file = state.files.entry(address.clone()).or_insert_with(|| File { inode, ..File::default() });
+        let file =
+            state.files.entry(address.clone()).or_insert_with(|| File { inode, ..File::default() });
         if !is_broken(Twin::TrustsFileAfterCrash) {
             file.sidecar = None;
         }

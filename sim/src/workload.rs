@@ -214,7 +214,8 @@ impl<'a> Visit<'a> {
         checker.hold_ends(self.watched);
         if self.held.lost() == Some(Lost::Conflict) {
             let machine = self.node.machine.number;
-            checker.breaks(format!("machine {machine} met another's segment in its own generation"));
+            checker
+                .breaks(format!("machine {machine} met another's segment in its own generation"));
         }
         drop(self.database);
         self.held.give_up();

@@ -143,7 +143,9 @@ impl World {
                 }
             }
             Fault::Restart { down } => self.restart(machine, down),
-            Fault::CutLease { time } => fates.change(machine, |way| way.lease_cut = Some(now + time)),
+            Fault::CutLease { time } => {
+                fates.change(machine, |way| way.lease_cut = Some(now + time))
+            }
             Fault::Cut { time } => fates.change(machine, |way| way.cut = Some(now + time)),
             Fault::Slow { time } => fates.change(machine, |way| way.slow = Some(now + time)),
             Fault::Fence { by } => self.fence(machine, by),
@@ -192,7 +194,9 @@ impl World {
         while let Some(EndOfNode { machine, session, ended }) = ended.recv().await {
             self.shared.trace.note(|| format!("machine {machine}: its lease ended: {ended:?}"));
             match (&ended, session) {
-                (Ended::Fenced { .. }, Some(session)) => self.shared.checker.ended(machine, session),
+                (Ended::Fenced { .. }, Some(session)) => {
+                    self.shared.checker.ended(machine, session)
+                }
                 (Ended::Denied(denial), _) => self.shared.checker.breaks(denial.to_string()),
                 _ => {}
             }
@@ -209,7 +213,8 @@ impl World {
         self.shared.quiet_begins();
         self.shared.trace.note(|| "quiet begins".into());
         let actors = 0..self.shared.actors.len();
-        let before: Vec<u64> = actors.clone().map(|actor| checker.acknowledgements(actor)).collect();
+        let before: Vec<u64> =
+            actors.clone().map(|actor| checker.acknowledgements(actor)).collect();
         let is_written = |actor: &usize| checker.acknowledgements(*actor) > before[*actor];
         let until = tokio::time::Instant::now() + RECOVERY;
         while !actors.clone().all(|actor| is_written(&actor)) {
