@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use crate::support::{Cluster, DONE, Node, Raw, WebSocket, eventually, run, wasmkeep};
+use crate::support::{Cluster, DONE, Node, Raw, WebSocket, component, eventually, run, wasmkeep};
 
 /// Two nodes; the first has `probe/one`.
 struct Pair {
@@ -272,4 +272,37 @@ fn what_its_lost_owner_may_have_run_is_answered_as_unknown() {
     let not_run = other.actor("probe/one").post("/echo", "x");
     not_run.refused(503, "owner-unreachable", "not-run");
     assert_eq!(not_run.header("retry-after"), Some("1"));
+}
+
+#[test]
+fn a_front_hands_sockets_and_calls_over_to_actors_of_other_nodes() {
+    let cluster = Cluster::new();
+    let internal = |name| cluster.node(name).flag("--access", "probe=internal");
+    let owner = internal("n1").flag("--front", component("guest-front.wasm")).start();
+    let other = internal("n2").flag("--front", component("guest-front.wasm")).start();
+    let open = |node: &Node| {
+        let path = "/hand-off?target=probe/one&path=/ws%3Fecho%3D";
+        WebSocket::try_open_at(node.address(), path, "x-wasmkeep-caller: default/probe/evil\r\n")
+    };
+    let [mut here, mut there] = [&owner, &other].map(|node| match open(node) {
+        Ok(socket) => socket,
+        Err(answer) => panic!("not opened: {answer:?}"),
+    });
+    for socket in [&mut here, &mut there] {
+        socket.echoes("hello");
+    }
+    assert_eq!(owner.metric("wasmkeep_sockets", &[]), 2.0);
+    let sockets = |node: &Node| node.get("/ask?target=probe/one&path=/sockets").json();
+    let kept = sockets(&owner);
+    assert_eq!(sockets(&other), kept);
+    for socket in kept.as_array().expect("a list") {
+        let opened: Json = serde_json::from_str(socket[1].as_str().expect("text")).expect("JSON");
+        assert_eq!((&opened["path"], &opened["caller"]), (&"/ws?echo=".into(), &"Front".into()));
+        assert!(!opened.to_string().contains("evil"), "{opened}");
+    }
+    assert_eq!(kept.as_array().map(Vec::len), Some(2));
+    match WebSocket::try_open(other.address(), "probe/one") {
+        Ok(_) => panic!("a client reached it"),
+        Err(answer) => answer.refused(403, "forbidden", "not-run"),
+    };
 }
