@@ -7,7 +7,7 @@ mod cost;
 mod deletes;
 mod outages;
 mod ownership;
-mod relaying;
+mod relays;
 mod settings;
 mod takeover;
 

@@ -198,3 +198,22 @@ async fn a_node_that_starts_is_known_once_its_lease_was_read() {
     sender.links.take(owner.at(), actors.clone()).await.expect("a hint");
     assert_eq!(owner.node.taken(), [(node_id("sender"), actors)]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_taken_for_a_stranger_says_hello_and_tries_once_more() {
+    let (greeted, owner) = (Owner::start().await, Owner::start().await);
+    let sender = Sender::unknown();
+    let lease = Bytes::from_static(b"wasmkeep node 1\n");
+    greeted.node.finds_at_hello(node_id("sender"));
+    sender.links.hello(greeted.at(), lease.clone()).await.expect("it is known");
+    // The owner finds no lease the first time: that is all there is to it.
+    let error = sender.relay(owner.at(), event("a", "/x", Body::Empty)).await;
+    let is_stranger =
+        matches!(error, Err(RelayError::NotReached { cause: NotReached::Stranger, .. }));
+    assert!(is_stranger, "{error:?}");
+    owner.node.finds_at_hello(node_id("sender"));
+    assert_eq!(sender.answer(owner.at(), "a", "/env+CLASS").await, "room");
+    let key = sender.identity.key();
+    assert_eq!(owner.node.hellos(), [(key, lease.clone()), (key, lease)]);
+    assert_eq!(owner.guest.scripts(&address("a")), ["init", "/env CLASS"]);
+}
