@@ -41,4 +41,6 @@ pub mod workload;
 
 pub mod world;
 
+pub mod scene;
+
 pub mod sweep;

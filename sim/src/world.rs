@@ -20,7 +20,8 @@ use crate::node::{EndOfNode, Machine, Node};
 use crate::shared::Shared;
 use crate::workload::serve;
 
-const NODES: usize = 3;
+/// Machines with names of their own; one more has the first one's name.
+pub const NODES: usize = 3;
 /// Nothing goes wrong after this.
 const FAULTS_UNTIL: f64 = 130.0;
 /// All faults are over.
@@ -113,6 +114,11 @@ impl World {
             () = self.start_those_that_ended() => {}
             () = whole => {}
         }
+        self.stop();
+    }
+
+    /// All nodes are gone.
+    pub fn stop(&self) {
         (0..self.machines.len()).for_each(|machine| self.crash(machine));
     }
 
@@ -151,7 +157,7 @@ impl World {
         }
     }
 
-    fn damage(&self, machine: usize, what: Crashed) {
+    pub fn damage(&self, machine: usize, what: Crashed) {
         let of = &self.machines[machine];
         match what {
             Crashed::Process => {}
@@ -220,7 +226,7 @@ impl World {
             }
             sleep(Duration::from_secs(1)).await;
         }
-        (0..self.machines.len()).for_each(|machine| self.crash(machine));
+        self.stop();
         sleep(LATE_WRITES).await;
     }
 
@@ -235,12 +241,17 @@ impl World {
     }
 
     fn start(&self, machine: usize) {
-        self.shared.trace.note(|| format!("machine {machine} starts"));
-        let node = Node::start(&self.shared, &self.machines[machine], self.ends.clone());
+        let node = self.start_without_clients(machine);
         for actor in 0..self.shared.actors.len() {
             node.spawn(serve(Arc::clone(&node), actor));
         }
-        lock(&self.nodes)[machine] = Some(node);
+    }
+
+    pub fn start_without_clients(&self, machine: usize) -> Arc<Node> {
+        self.shared.trace.note(|| format!("machine {machine} starts"));
+        let node = Node::start(&self.shared, &self.machines[machine], self.ends.clone());
+        lock(&self.nodes)[machine] = Some(Arc::clone(&node));
+        node
     }
 
     pub fn crash(&self, machine: usize) {
