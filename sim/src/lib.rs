@@ -3,6 +3,8 @@
 //!
 //! docs/internals/simulation.md says what is simulated, what is checked, and what is not.
 
+pub mod runtime;
+
 pub mod dice;
 
 pub mod trace;

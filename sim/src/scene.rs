@@ -16,6 +16,7 @@ use crate::fate::{Fate, Mood, Operation};
 use crate::faults::{Crashed, Fault};
 use crate::image::Token;
 use crate::node::Node;
+use crate::runtime;
 use crate::shared::Shared;
 use crate::workload::{Next, Visit};
 use crate::world::{NODES, World};
@@ -34,9 +35,7 @@ pub struct Scene(Arc<World>);
 /// Plays a scene, with one rule left out if a twin is given. Returns the promise that it broke.
 pub fn play<F: Future>(twin: Option<Twin>, scene: impl FnOnce(Scene) -> F) -> Option<String> {
     let _left_out = twin.map(leave_out);
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_time().start_paused(true).build().expect("it needs one thread");
-    runtime.block_on(async {
+    runtime::of(0).block_on(async {
         let mood = Mood { calm: true, ..Mood::default() };
         let world = World::new(Arc::new(Shared::new(Dice::new(7), mood, (NODES + 1, 1), true)));
         let shared = Arc::clone(&world.shared);

@@ -17,6 +17,7 @@ use crate::disk::Disk;
 use crate::fate::Mood;
 use crate::faults::{Crashed, Fault, Planned, plan};
 use crate::node::{EndOfNode, Machine, Node};
+use crate::runtime;
 use crate::shared::Shared;
 use crate::workload::serve;
 
@@ -57,10 +58,7 @@ pub struct Outcome {
 /// Plays one seed to its end.
 pub fn run(setup: Setup) -> Outcome {
     let _left_out = setup.twin.map(leave_out);
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_time().start_paused(true).build();
-    let runtime = runtime.expect("a runtime needs a thread and nothing else");
-    runtime.block_on(async {
+    runtime::of(setup.seed).block_on(async {
         let dice = Dice::new(setup.seed);
         let mood = Mood {
             late_segments: dice.chance(0.5),

@@ -1,5 +1,6 @@
 //! A seed can be had again.
 
+use wasmkeep_sim::runtime::IS_SEEDED;
 use wasmkeep_sim::world::{Outcome, Setup, run};
 use wasmkeep_supervisors::twin::Twin;
 
@@ -7,8 +8,14 @@ fn traced(seed: u64, twin: Option<Twin>) -> Outcome {
     run(Setup { seed, twin, keeps_trace: true })
 }
 
+#[track_caller]
+fn is_seeded() {
+    assert!(IS_SEEDED, "build with RUSTFLAGS='--cfg tokio_unstable', as `cargo xtask test` does");
+}
+
 #[test]
 fn the_same_seed_twice_gives_the_same_trace() {
+    is_seeded();
     for seed in 0..30 {
         // On another thread: what a thread draws for itself must not matter.
         let elsewhere = std::thread::spawn(move || traced(seed, None));
@@ -22,6 +29,7 @@ fn the_same_seed_twice_gives_the_same_trace() {
 
 #[test]
 fn what_is_not_traced_runs_the_same() {
+    is_seeded();
     for seed in 0..30 {
         let Outcome { broken, counts, .. } = run(Setup::of(seed));
         let traced = traced(seed, None);
