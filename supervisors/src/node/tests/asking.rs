@@ -68,6 +68,25 @@ async fn a_session_that_another_took_the_place_of_is_void() {
     assert!(!world.is_void(OTHER).await);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_read_showed_meanwhile_is_no_answer() {
+    let world = World::new();
+    world.put(a_lease(OTHER, LeaseState::Live)).await;
+    for late in [1.5, 1.0] {
+        world.bucket.fails(Operation::Get, BucketFault::AnsweredLate(seconds(late)));
+    }
+    let earlier = async { world.is_void(OTHER).await };
+    let asks = async {
+        sleep(seconds(0.5)).await;
+        world.put(a_lease(T, LeaseState::Live)).await;
+        sleep(seconds(0.5)).await;
+        // The earlier read, of the session before, is answered before this one.
+        world.is_void(T).await
+    };
+    let (_, is_void) = tokio::join!(earlier, asks);
+    assert!(!is_void);
+}
+
 /// A read that is answered long after it was sent, while the node goes on.
 async fn asks_with_a_late_answer() -> bool {
     let world = World::new();
@@ -193,6 +212,23 @@ async fn who_has_no_lease_fences_nobody() {
     let asked = world.peers.is_void(&node("n1"), T).await;
     assert_eq!(asked, Err(PeersError::NotLive));
     assert_eq!(world.written().map(|lease| lease.state), Some(LeaseState::Live));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_loses_its_lease_while_it_fences_sends_nothing_more() {
+    let world = World::new();
+    world.put(a_lease(T, LeaseState::Live)).await;
+    assert!(!world.is_void(T).await);
+    sleep(seconds(15.0)).await;
+    world.bucket.fails(Operation::Put, BucketFault::LostRequest);
+    let lapses = async {
+        sleep(seconds(1.0)).await;
+        world.validity.end();
+    };
+    let n1 = node("n1");
+    let (asked, ()) = tokio::join!(world.peers.is_void(&n1, T), lapses);
+    assert!(matches!(asked, Err(PeersError::Unknown(_))), "{asked:?}");
+    assert_eq!(world.bucket.asked(Operation::Put), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -139,3 +139,25 @@ async fn an_actor_is_handed_to_another_node() {
     let _actor = second.wake().await;
     assert_eq!(second.databases.rows(&address()), rows(&["a"]));
 }
+
+/// The tree runs these on any thread.
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_the_bucket_may_move_between_threads() {
+    fn moves<T: Send + 'static>(future: T) -> T {
+        future
+    }
+    let world = World::new();
+    let node = world.node("n1").await;
+    let replicas = node.replicas.clone();
+    let held = moves(async move { replicas.hold(&address()).await }).await;
+    let Ok(Holding::Here(mut held)) = held else { panic!("it is held") };
+    let mut database = node.databases.open(&address()).expect("it opens");
+    let leaves = moves(async move {
+        held.durable(database.capturing()).await.expect("it is durable");
+        if let Some(capturing) = database.capturing() {
+            held.reset(capturing).await.expect("it is durable");
+        }
+        held.leave(Some(database), None).await;
+    });
+    leaves.await;
+}
