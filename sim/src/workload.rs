@@ -107,7 +107,9 @@ impl Visit {
                     x if x < 0.15 && self.node.ordered() == Order::Serve => {
                         self.wait(dice.seconds(0.0, 12.0)).await;
                     }
-                    x if x < 0.3 && self.node.ordered() == Order::Serve => return self.park().await,
+                    x if x < 0.3 && self.node.ordered() == Order::Serve => {
+                        return self.park().await;
+                    }
                     _ => return self.leave().await,
                 }
                 events = *dice.one_of(&[0, 1, 2]);
