@@ -51,6 +51,8 @@ impl Counts {
 #[derive(Clone)]
 pub struct Watched {
     pub machine: usize,
+    /// Which of the machine's nodes, one after the other.
+    pub node: u64,
     pub actor: usize,
     pub generation: Generation,
     /// Its machine's clock stood still at some time: two may then think that they hold, and only what
@@ -58,6 +60,13 @@ pub struct Watched {
     pub has_stood: Arc<dyn Fn() -> bool + Send + Sync>,
     /// It could acknowledge at this moment.
     pub is_capable: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl Watched {
+    fn is_the_same(&self, other: &Self) -> bool {
+        let of = |hold: &Self| (hold.machine, hold.node, hold.actor, hold.generation);
+        of(self) == of(other)
+    }
 }
 
 struct Actor {
@@ -290,13 +299,19 @@ impl State {
         head: Option<Base>,
         image: &Image,
     ) -> Result<(), String> {
+        let before = self.holds.len();
+        self.holds.retain(|_, of| !of.is_the_same(hold));
+        // A parked one that woke.
+        let is_known = self.holds.len() < before;
+        self.counts.woken += u64::from(is_known);
         self.counts.holds += 1;
         self.is_alone(hold, None, "begins a hold")?;
         if (hold.has_stood)() {
             return Ok(());
         }
         let actor = &self.actors[hold.actor];
-        if let Some(above) = actor.past.newest().filter(|at| at.generation() >= hold.generation) {
+        let newest = actor.past.newest().filter(|at| at.generation() >= hold.generation);
+        if let (Some(above), false) = (newest, is_known) {
             let (machine, of) = (hold.machine, hold.generation);
             return Err(format!("machine {machine} holds in {of}, and {above} has been written"));
         }

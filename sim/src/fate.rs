@@ -152,6 +152,11 @@ impl Fates {
         self.state().script.push_back(scripted);
     }
 
+    /// Nothing is scripted for the machine any more.
+    pub fn forget(&self, machine: usize) {
+        self.state().script.retain(|scripted| scripted.machine != machine);
+    }
+
     pub fn change(&self, machine: usize, change: impl FnOnce(&mut Way)) {
         change(&mut self.state().ways[machine]);
     }

@@ -61,12 +61,15 @@ pub struct EndOfNode {
 pub struct Node {
     pub machine: Arc<Machine>,
     pub shared: Arc<Shared>,
+    /// Unlike every other node's.
+    pub number: u64,
     pub gate: Gate,
     pub clock: Arc<dyn Steady>,
     pub dice: Dice,
     pub peers: Arc<Peers>,
     pub owners: Arc<Owners>,
     pub replicas: Arc<Replicas>,
+    validity: Arc<Validity>,
     disk: Arc<Disk>,
     orders: watch::Sender<Order>,
     tasks: Mutex<Vec<AbortHandle>>,
@@ -113,12 +116,14 @@ impl Node {
         let node = Arc::new(Self {
             machine: Arc::clone(machine),
             shared: Arc::clone(shared),
+            number: dice.next(),
             gate,
             clock: Arc::clone(&ports.clock),
             dice,
             peers,
             owners,
             replicas,
+            validity: Arc::clone(&ports.validity),
             disk,
             orders,
             tasks: Mutex::default(),
@@ -182,6 +187,10 @@ impl Node {
                 shared.checker.breaks(format!("a task of machine {machine} panicked"));
             }
         });
+    }
+
+    pub fn is_live(&self) -> bool {
+        !self.gate.is_dead() && self.validity.term().is_some()
     }
 
     pub fn order(&self, order: Order) {

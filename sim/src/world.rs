@@ -17,10 +17,12 @@ use crate::disk::Disk;
 use crate::fate::Mood;
 use crate::faults::{Crashed, Fault, Planned, plan};
 use crate::node::{EndOfNode, Machine, Node};
+use crate::runtime;
 use crate::shared::Shared;
 use crate::workload::serve;
 
-const NODES: usize = 3;
+/// Machines with names of their own; one more has the first one's name.
+pub const NODES: usize = 3;
 /// Nothing goes wrong after this.
 const FAULTS_UNTIL: f64 = 130.0;
 /// All faults are over.
@@ -56,10 +58,7 @@ pub struct Outcome {
 /// Plays one seed to its end.
 pub fn run(setup: Setup) -> Outcome {
     let _left_out = setup.twin.map(leave_out);
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_time().start_paused(true).build();
-    let runtime = runtime.expect("a runtime needs a thread and nothing else");
-    runtime.block_on(async {
+    runtime::of(setup.seed).block_on(async {
         let dice = Dice::new(setup.seed);
         let mood = Mood {
             late_segments: dice.chance(0.5),
@@ -113,6 +112,11 @@ impl World {
             () = self.start_those_that_ended() => {}
             () = whole => {}
         }
+        self.stop();
+    }
+
+    /// All nodes are gone.
+    pub fn stop(&self) {
         (0..self.machines.len()).for_each(|machine| self.crash(machine));
     }
 
@@ -153,7 +157,7 @@ impl World {
         }
     }
 
-    fn damage(&self, machine: usize, what: Crashed) {
+    pub fn damage(&self, machine: usize, what: Crashed) {
         let of = &self.machines[machine];
         match what {
             Crashed::Process => {}
@@ -225,7 +229,7 @@ impl World {
             }
             sleep(Duration::from_secs(1)).await;
         }
-        (0..self.machines.len()).for_each(|machine| self.crash(machine));
+        self.stop();
         sleep(LATE_WRITES).await;
     }
 
@@ -240,12 +244,17 @@ impl World {
     }
 
     fn start(&self, machine: usize) {
-        self.shared.trace.note(|| format!("machine {machine} starts"));
-        let node = Node::start(&self.shared, &self.machines[machine], self.ends.clone());
+        let node = self.start_without_clients(machine);
         for actor in 0..self.shared.actors.len() {
             node.spawn(serve(Arc::clone(&node), actor));
         }
-        lock(&self.nodes)[machine] = Some(node);
+    }
+
+    pub fn start_without_clients(&self, machine: usize) -> Arc<Node> {
+        self.shared.trace.note(|| format!("machine {machine} starts"));
+        let node = Node::start(&self.shared, &self.machines[machine], self.ends.clone());
+        lock(&self.nodes)[machine] = Some(Arc::clone(&node));
+        node
     }
 
     pub fn crash(&self, machine: usize) {

@@ -93,7 +93,8 @@ impl LocalDatabase {
         })
     }
 
-    /// This node has no bucket: what the file is from here on is nobody's copy.
+    /// This node has no bucket: what the file is from here on is nobody's copy. It is looked for in the
+    /// file, so it does not stay in the log.
     pub(super) fn become_own(&mut self) -> Result<(), StorageFault> {
         let changed = self.hooks.as_host(|| {
             let id: u32 =
@@ -101,9 +102,12 @@ impl LocalDatabase {
             if id == IS_COPY {
                 self.connection.execute_batch("PRAGMA application_id = 0")?;
             }
-            Ok(())
+            Ok(id == IS_COPY)
         });
-        changed.map_err(|error: rusqlite::Error| self.fault("write", error))
+        match changed.map_err(|error: rusqlite::Error| self.fault("write", error))? {
+            true => off_runtime(|| self.checkpoint()),
+            false => Ok(()),
+        }
     }
 
     /// Closes the files, and says which state they are if nothing speaks against it.

@@ -4,6 +4,7 @@ mod apt;
 mod bench;
 mod book;
 mod ceph;
+mod chaos;
 mod command;
 mod embed;
 mod fingerprint;
@@ -56,6 +57,12 @@ const TASKS: &[Task] = &[
         arguments: "",
         about: "check the bucket's contract on a real store: Ceph on loopback, installed if need be",
         run: ceph::run,
+    },
+    Task {
+        name: "chaos",
+        arguments: "[--minutes N]",
+        about: "kill, pause and cut off the nodes of a cluster under a checked workload, for 10 minutes",
+        run: chaos::run,
     },
     Task {
         name: "embed",

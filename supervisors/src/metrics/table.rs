@@ -79,7 +79,7 @@ pub const ROWS: &[Row] = &[
         "wasmkeep_hibernations_total",
         &["cause"],
         "actors that left memory: `idle` (the timeout), `evicted` (another needed the place), \
-         `asked` (an operator), `stopping` (the node stops)",
+         `asked` (an operator), `elsewhere` (another node has it), `stopping` (the node stops)",
     ),
     seconds(
         "wasmkeep_admission_wait_seconds",

@@ -38,6 +38,7 @@ impl ActorScope {
         let mut state = self.lock();
         state.forget_database();
         state.is_new_here = true;
+        state.owes_disown = false;
         (state.held, state.database) = (Some(held), database);
         Ok(())
     }
@@ -75,7 +76,7 @@ impl ActorScope {
             }
             (Some(held), database) => held.leave(database, None).await,
             (None, Some(database)) => return database.close(),
-            (None, None) => {}
+            (None, None) => self.disown().await,
         }
         Ok(())
     }
@@ -91,6 +92,15 @@ impl ActorScope {
             self.lose_hold();
         }
         shipped
+    }
+
+    /// After a hold was given up: the record names this node, which wants nothing of the actor any more.
+    async fn disown(&self) {
+        let owes = std::mem::take(&mut self.lock().owes_disown);
+        let Some(replicas) = self.replicas.as_ref().filter(|_| owes) else { return };
+        if let Err(error) = replicas.owners().disown(&self.address).await {
+            tracing::warn!(actor = %self.address, %error, "record not freed");
+        }
     }
 
     /// At an event's end: what it committed is on its way.
@@ -113,6 +123,7 @@ impl ActorScope {
         state.given_up = false;
         if let Some(held) = state.held.take() {
             held.give_up();
+            state.owes_disown = true;
         }
     }
 

@@ -50,6 +50,8 @@ struct State {
     is_clustered: bool,
     /// The actor deleted itself, and the bucket is not told yet.
     owes_reset: bool,
+    /// A hold was given up, and the record names this node all the same.
+    owes_disown: bool,
     /// The hold is new: the index of this node may not have the actor's alarm.
     is_new_here: bool,
     deadline: Instant,
@@ -143,6 +145,7 @@ impl ActorScope {
             held: None,
             is_clustered: ports.replicas.is_some(),
             owes_reset: false,
+            owes_disown: false,
             is_new_here: false,
             deadline: now,
             delete: Delete::NotAsked,
