@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
-use crate::support::{Cluster, DONE, Node, Raw, WebSocket, component, eventually, run, wasmkeep};
+use crate::support::{
+    Cluster, DONE, Node, Raw, WebSocket, component, eventually, in_parallel, run, wasmkeep,
+};
 
 /// Two nodes; the first has `probe/one`.
 struct Pair {
@@ -305,4 +307,26 @@ fn a_front_hands_sockets_and_calls_over_to_actors_of_other_nodes() {
         Ok(_) => panic!("a client reached it"),
         Err(answer) => answer.refused(403, "forbidden", "not-run"),
     };
+}
+
+#[test]
+fn a_crowd_at_another_node_is_answered_once_each() {
+    const CLIENTS: usize = 24;
+    const EACH: usize = 40;
+    let pair = pair();
+    let Pair { owner, other, .. } = &pair;
+    owner.actor("probe/one").exec("CREATE TABLE t (x UNIQUE)");
+    in_parallel(CLIENTS, |client| {
+        let actor = other.actor("probe/one");
+        for at in 0..EACH {
+            let row = client * EACH + at;
+            assert_eq!(actor.exec(&format!("INSERT INTO t VALUES ({row})")), 1, "{row}");
+        }
+    });
+    let rows = CLIENTS * EACH;
+    assert_eq!(other.actor("probe/one").query("SELECT count(*) FROM t"), json!([[rows]]));
+    for outcome in ["lost", "not-reached", "refused", "left"] {
+        let label = format!("outcome=\"{outcome}\"");
+        assert_eq!(other.metric("wasmkeep_relays_total", &[&label]), 0.0, "{outcome}");
+    }
 }
