@@ -212,8 +212,6 @@ impl Peers {
         let seen = match known.seen.remove(node) {
             Some(before) => before.seen(version, lease, asked),
             None if known.seen.len() >= NODES_MAX => return None,
-            // That there is such a node, nobody but a stranger may have said.
-            None if version.is_none() => return None,
             None => Seen::new(version, lease, asked),
         };
         known.seen.insert(node.clone(), seen.clone());
@@ -229,6 +227,19 @@ impl Peers {
             known.unread.insert(node);
         }
         is_wanted
+    }
+
+    /// What was read of a node that only somebody named. Without a lease it is none: who is asked about
+    /// a session of such a node watches it all the same.
+    pub(super) fn forget_missing(&self, node: &NodeId) {
+        let mut known = self.known();
+        if known.seen.get(node).is_some_and(|seen| seen.version().is_none()) {
+            known.seen.remove(node);
+        }
+    }
+
+    pub(super) fn knows(&self, node: &NodeId) -> bool {
+        self.known().seen.contains_key(node)
     }
 
     /// The nodes that somebody named since this was last asked.

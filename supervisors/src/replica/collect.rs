@@ -82,7 +82,8 @@ impl Replicas {
                 if !shared.right.may_send() {
                     return Err(Refused::HoldEnded.into());
                 }
-                if shared.leaves() {
+                // Requests wait for an actor that leaves.
+                if shared.leaves() && removed >= COLLECT_BATCH {
                     return Ok(removed as u64);
                 }
                 self.parts.bucket.delete(&shared.prefix.key(*key), Wait::Record).await?;

@@ -111,8 +111,8 @@ impl Held {
         {
             self.begin_stand_in(StandIn::snapshot(head, latched));
         }
-        // While one of them reads the file, closing would not leave all in it. What was to be collected is
-        // left to a later hold: requests wait for the end of this one.
+        // While one of them reads the file, closing would not leave all in it. Much that is to be
+        // collected is left to a later hold.
         self.shared.set_leaves(true);
         self.shared.until(|status| status.stand_ins == 0).await;
         self.still_valid()

@@ -40,7 +40,9 @@ impl ActorProcess {
                 Ok(Holding::Here(held)) => {
                     let received = state.scope.receive(held).await;
                     self.follow_uploads(myself, state);
-                    received.map_err(|error| NotHere::Refused(refused(&state.shared.address, &error)))?;
+                    received.map_err(|error| {
+                        NotHere::Refused(refused(&state.shared.address, &error))
+                    })?;
                     return match state.scope.may_run() {
                         true => Ok(()),
                         false => Err(NotHere::Refused(Refusal::not_run(Reason::NoLease))),
