@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 use wasmkeep_supervisors::limits::BUCKET_PAGE_KEYS_MAX;
 use wasmkeep_supervisors::ports::{
-    Bucket, BucketFuture, BucketTime, Cond, DeleteError, Doubt, ETag, GetError, ListError, ListFrom,
-    Listed, Object, Page, PutError, Wait, Written,
+    Bucket, BucketFuture, BucketTime, Cond, DeleteError, Doubt, ETag, GetError, ListError,
+    ListFrom, Listed, Object, Page, PutError, Wait, Written,
 };
 
 use crate::checker::Checker;

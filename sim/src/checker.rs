@@ -153,17 +153,15 @@ impl Checker {
     }
 
     /// A hold is ready for events, with this database. Returns its number.
-    pub fn hold_begins(
-        &self,
-        hold: Watched,
-        head: Option<Base>,
-        image: &Image,
-    ) -> u64 {
+    pub fn hold_begins(&self, hold: Watched, head: Option<Base>, image: &Image) -> u64 {
         let mut state = self.state();
         let result = state.hold_begins(&hold, head, image);
         self.trace.note(|| {
             let at = head.map_or("nothing".into(), |head| head.at.to_string());
-            format!("hold: machine {} holds {} in {} on {at}", hold.machine, hold.actor, hold.generation)
+            format!(
+                "hold: machine {} holds {} in {} on {at}",
+                hold.machine, hold.actor, hold.generation
+            )
         });
         self.note(&mut state, result);
         state.numbers += 1;
@@ -176,7 +174,10 @@ impl Checker {
     pub fn hold_ends(&self, number: u64) {
         if let Some(hold) = self.state().holds.remove(&number) {
             self.trace.note(|| {
-                format!("hold: machine {} leaves {} in {}", hold.machine, hold.actor, hold.generation)
+                format!(
+                    "hold: machine {} leaves {} in {}",
+                    hold.machine, hold.actor, hold.generation
+                )
             });
         }
     }
@@ -328,7 +329,8 @@ impl State {
     }
 
     fn acknowledges(&mut self, number: u64, tokens: &[Token]) -> Result<(), String> {
-        let hold = self.holds.get(&number).ok_or("an acknowledgement of a hold that is over")?.clone();
+        let hold =
+            self.holds.get(&number).ok_or("an acknowledgement of a hold that is over")?.clone();
         self.is_alone(&hold, Some(number), "acknowledges")?;
         let actor = &mut self.actors[hold.actor];
         let newest = actor.past.newest_of(hold.generation);
@@ -345,7 +347,8 @@ impl State {
     }
 
     fn reset_acknowledged(&mut self, number: u64, began: u64) -> Result<(), String> {
-        let hold = self.holds.get(&number).ok_or("an acknowledgement of a hold that is over")?.clone();
+        let hold =
+            self.holds.get(&number).ok_or("an acknowledgement of a hold that is over")?.clone();
         self.is_alone(&hold, Some(number), "acknowledges a reset")?;
         self.counts.resets += 1;
         let actor = &mut self.actors[hold.actor];

@@ -189,7 +189,13 @@ impl Fates {
         let mean = if self.mood.far { 0.4 } else { 0.05 };
         let mut fate = Fate::after(dice.delay(mean));
         let (bad, back) = (dice.unit(), dice.unit());
-        let often = if is_slow { 0.7 } else if is_late_one { 0.4 } else { 0.05 };
+        let often = if is_slow {
+            0.7
+        } else if is_late_one {
+            0.4
+        } else {
+            0.05
+        };
         if writes && bad < often {
             fate.reaches = Some(dice.seconds(0.0, LATEST));
         }

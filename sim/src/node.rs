@@ -202,7 +202,7 @@ impl Node {
     }
 
     pub fn open(&self, address: &Address) -> TokenDatabase {
-        self.disk.open(address, &self.gate)
+        TokenDatabase::open(&self.disk, address, &self.gate)
     }
 
     /// All it had in memory is gone, and nothing it started goes on.

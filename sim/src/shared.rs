@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::time::Instant;
-use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::address::{ActorName, Address, App, Class, Tenant};
+use wasmkeep_supervisors::metrics::Metrics;
 
 use crate::bucket::Store;
 use crate::checker::Checker;
@@ -28,7 +28,12 @@ pub struct Shared {
 
 impl Shared {
     /// For so many machines and actors.
-    pub fn new(dice: Dice, mood: Mood, (machines, actors): (usize, usize), keeps_trace: bool) -> Self {
+    pub fn new(
+        dice: Dice,
+        mood: Mood,
+        (machines, actors): (usize, usize),
+        keeps_trace: bool,
+    ) -> Self {
         let trace = Arc::new(Trace::new(keeps_trace));
         let actors: Vec<Address> = (0..actors).map(address).collect();
         let checker = Checker::new(&actors, &App::default_app(), Arc::clone(&trace));

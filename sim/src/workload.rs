@@ -107,7 +107,9 @@ impl Visit {
                     x if x < 0.15 && self.node.ordered() == Order::Serve => {
                         self.wait(dice.seconds(0.0, 12.0)).await;
                     }
-                    x if x < 0.3 && self.node.ordered() == Order::Serve => return self.park().await,
+                    x if x < 0.3 && self.node.ordered() == Order::Serve => {
+                        return self.park().await;
+                    }
                     _ => return self.leave().await,
                 }
                 events = *dice.one_of(&[0, 1, 2]);
@@ -231,7 +233,8 @@ impl Visit {
         checker.hold_ends(self.watched);
         if self.held.lost() == Some(Lost::Conflict) {
             let machine = self.node.machine.number;
-            checker.breaks(format!("machine {machine} met another's segment in its own generation"));
+            checker
+                .breaks(format!("machine {machine} met another's segment in its own generation"));
         }
         drop(self.database);
         self.held.give_up();

@@ -16,6 +16,7 @@ use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::fate::Mood;
 use crate::faults::{Crashed, Fault, Planned, plan};
+use crate::image::Image;
 use crate::node::{EndOfNode, Machine, Node};
 use crate::runtime;
 use crate::shared::Shared;
@@ -72,6 +73,7 @@ pub fn run(setup: Setup) -> Outcome {
         let shared = Shared::new(dice, mood, (NODES + 1, actors), setup.keeps_trace);
         let world = World::new(Arc::new(shared));
         before::fill(&world.shared);
+        world.fill_disks();
         world.play(faults).await;
         let shared = &world.shared;
         let broken = shared.checker.broken();
@@ -94,6 +96,22 @@ impl World {
         let nodes = Mutex::new(vec![None; machines.len()]);
         let (ends, ended) = mpsc::unbounded_channel();
         Arc::new(Self { shared, machines, nodes, ends, ended: Mutex::new(Some(ended)) })
+    }
+
+    /// Some actors lived on the first machine while that had no bucket.
+    fn fill_disks(&self) {
+        let (shared, dice) = (&self.shared, &self.shared.dice);
+        for (number, address) in shared.actors.iter().enumerate() {
+            if dice.chance(0.1) {
+                let mut image = Image::default();
+                for _ in 0..5 {
+                    let token = shared.checker.new_token();
+                    shared.checker.issues(number, token);
+                    image.add(token);
+                }
+                self.machines[0].disk().put_single(address, image);
+            }
+        }
     }
 
     /// The whole run, or up to the moment at which a promise was broken.
@@ -147,7 +165,9 @@ impl World {
                 }
             }
             Fault::Restart { down } => self.restart(machine, down),
-            Fault::CutLease { time } => fates.change(machine, |way| way.lease_cut = Some(now + time)),
+            Fault::CutLease { time } => {
+                fates.change(machine, |way| way.lease_cut = Some(now + time))
+            }
             Fault::Cut { time } => fates.change(machine, |way| way.cut = Some(now + time)),
             Fault::Slow { time } => fates.change(machine, |way| way.slow = Some(now + time)),
             Fault::Fence { by } => self.fence(machine, by),
@@ -196,7 +216,9 @@ impl World {
         while let Some(EndOfNode { machine, session, ended }) = ended.recv().await {
             self.shared.trace.note(|| format!("machine {machine}: its lease ended: {ended:?}"));
             match (&ended, session) {
-                (Ended::Fenced { .. }, Some(session)) => self.shared.checker.ended(machine, session),
+                (Ended::Fenced { .. }, Some(session)) => {
+                    self.shared.checker.ended(machine, session)
+                }
                 (Ended::Denied(denial), _) => self.shared.checker.breaks(denial.to_string()),
                 _ => {}
             }
@@ -213,7 +235,8 @@ impl World {
         self.shared.quiet_begins();
         self.shared.trace.note(|| "quiet begins".into());
         let actors = 0..self.shared.actors.len();
-        let before: Vec<u64> = actors.clone().map(|actor| checker.acknowledgements(actor)).collect();
+        let before: Vec<u64> =
+            actors.clone().map(|actor| checker.acknowledgements(actor)).collect();
         let is_written = |actor: &usize| checker.acknowledgements(*actor) > before[*actor];
         let until = tokio::time::Instant::now() + RECOVERY;
         while !actors.clone().all(|actor| is_written(&actor)) {

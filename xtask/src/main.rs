@@ -9,6 +9,7 @@ mod embed;
 mod fingerprint;
 mod guests;
 mod repo;
+mod sim;
 mod test;
 mod tidy;
 mod timings;
@@ -56,6 +57,12 @@ const TASKS: &[Task] = &[
         arguments: "",
         about: "check the bucket's contract on a real store: Ceph on loopback, installed if need be",
         run: ceph::run,
+    },
+    Task {
+        name: "sim",
+        arguments: "[--seeds N] [--from S] [--twin NAME] | --seed S [--twin NAME] | --twins N",
+        about: "run simulated clusters; --seed prints one, --twins the first seed that catches each broken twin",
+        run: sim::run,
     },
     Task {
         name: "embed",
