@@ -252,7 +252,7 @@ impl Ports {
             files: Arc::new(files),
             wall,
             metrics: Arc::clone(&shared.metrics),
-            retention: Duration::ZERO,
+            retention: Duration::from_secs(if shared.mood.retains { 30 } else { 0 }),
         }
     }
 }

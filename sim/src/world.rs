@@ -65,6 +65,7 @@ pub fn run(setup: Setup) -> Outcome {
             late_segments: dice.chance(0.5),
             slow_polls: dice.chance(0.25),
             far: dice.chance(0.2),
+            retains: dice.chance(0.3),
             bursts: dice.chance(0.1),
             calm: false,
         };
@@ -76,6 +77,7 @@ pub fn run(setup: Setup) -> Outcome {
         world.fill_disks();
         world.play(faults).await;
         let shared = &world.shared;
+        shared.checker.count(|counts| counts.unlisted = shared.unlisted_holds());
         let broken = shared.checker.broken();
         Outcome { broken, counts: shared.checker.counts(), trace: shared.trace.take() }
     })
