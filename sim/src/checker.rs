@@ -324,14 +324,16 @@ impl State {
         }
         let whose = format!("machine {} restored actor {}", hold.machine, hold.actor);
         let tokens = image.tokens().map_err(|why| format!("{whose} torn: {why}"))?;
+        // What landed since the listing is not of this chain, be it newer.
+        let mut reset = None;
         if let Some(head) = head {
-            let known = actor.past.at(head);
+            let known = actor.past.find(head);
             let known = known.ok_or_else(|| format!("{whose} at {}, which never was", head.at))?;
-            if known != image {
+            if known.image != *image {
                 return Err(format!("{whose} at {} with other pages than were there", head.at));
             }
+            reset = known.reset;
         }
-        let reset = actor.past.head().and_then(|(_, landed)| landed.reset);
         actor.keeps(&tokens, reset).map_err(|why| format!("{whose}: {why}"))
     }
 
