@@ -29,8 +29,12 @@ pub struct Counts {
     pub resets: u64,
     pub holds: u64,
     pub taken: u64,
+    /// Parked holds that woke.
     pub woken: u64,
+    /// Holds without a listing, after the node's own release.
+    pub unlisted: u64,
     pub snapshots: u64,
+    pub merged: u64,
     pub removed: u64,
 }
 
@@ -42,7 +46,9 @@ impl Counts {
         self.holds += other.holds;
         self.taken += other.taken;
         self.woken += other.woken;
+        self.unlisted += other.unlisted;
         self.snapshots += other.snapshots;
+        self.merged += other.merged;
         self.removed += other.removed;
     }
 }
@@ -276,6 +282,7 @@ impl State {
             if let Some(object) = actor.prefix.object(key) {
                 actor.past.landed(object, body).map_err(|why| format!("actor {number}: {why}"))?;
                 self.counts.snapshots += u64::from(key.ends_with(".snp"));
+                self.counts.merged += u64::from(key.contains(".mrg-"));
                 return actor.check(number);
             }
         }
@@ -317,14 +324,16 @@ impl State {
         }
         let whose = format!("machine {} restored actor {}", hold.machine, hold.actor);
         let tokens = image.tokens().map_err(|why| format!("{whose} torn: {why}"))?;
+        // What landed since the listing is not of this chain, be it newer.
+        let mut reset = None;
         if let Some(head) = head {
-            let known = actor.past.at(head);
+            let known = actor.past.find(head);
             let known = known.ok_or_else(|| format!("{whose} at {}, which never was", head.at))?;
-            if known != image {
+            if known.image != *image {
                 return Err(format!("{whose} at {} with other pages than were there", head.at));
             }
+            reset = known.reset;
         }
-        let reset = actor.past.head().and_then(|(_, landed)| landed.reset);
         actor.keeps(&tokens, reset).map_err(|why| format!("{whose}: {why}"))
     }
 

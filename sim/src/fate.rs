@@ -112,6 +112,8 @@ pub struct Mood {
     pub slow_polls: bool,
     /// Every way to the bucket is long.
     pub far: bool,
+    /// States of a while ago can be restored.
+    pub retains: bool,
     /// Some holds have many events.
     pub bursts: bool,
     /// No faults at all but those of a script.

@@ -202,7 +202,7 @@ impl Node {
     }
 
     pub fn open(&self, address: &Address) -> TokenDatabase {
-        self.disk.open(address, &self.gate)
+        TokenDatabase::open(&self.disk, address, &self.gate)
     }
 
     /// All it had in memory is gone, and nothing it started goes on.
@@ -252,7 +252,7 @@ impl Ports {
             files: Arc::new(files),
             wall,
             metrics: Arc::clone(&shared.metrics),
-            retention: Duration::ZERO,
+            retention: Duration::from_secs(if shared.mood.retains { 30 } else { 0 }),
         }
     }
 }

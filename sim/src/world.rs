@@ -16,6 +16,7 @@ use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::fate::Mood;
 use crate::faults::{Crashed, Fault, Planned, plan};
+use crate::image::Image;
 use crate::node::{EndOfNode, Machine, Node};
 use crate::runtime;
 use crate::shared::Shared;
@@ -64,6 +65,7 @@ pub fn run(setup: Setup) -> Outcome {
             late_segments: dice.chance(0.5),
             slow_polls: dice.chance(0.25),
             far: dice.chance(0.2),
+            retains: dice.chance(0.3),
             bursts: dice.chance(0.1),
             calm: false,
         };
@@ -72,8 +74,10 @@ pub fn run(setup: Setup) -> Outcome {
         let shared = Shared::new(dice, mood, (NODES + 1, actors), setup.keeps_trace);
         let world = World::new(Arc::new(shared));
         before::fill(&world.shared);
+        world.fill_disks();
         world.play(faults).await;
         let shared = &world.shared;
+        shared.checker.count(|counts| counts.unlisted = shared.unlisted_holds());
         let broken = shared.checker.broken();
         Outcome { broken, counts: shared.checker.counts(), trace: shared.trace.take() }
     })
@@ -94,6 +98,22 @@ impl World {
         let nodes = Mutex::new(vec![None; machines.len()]);
         let (ends, ended) = mpsc::unbounded_channel();
         Arc::new(Self { shared, machines, nodes, ends, ended: Mutex::new(Some(ended)) })
+    }
+
+    /// Some actors lived on the first machine while that had no bucket.
+    fn fill_disks(&self) {
+        let (shared, dice) = (&self.shared, &self.shared.dice);
+        for (number, address) in shared.actors.iter().enumerate() {
+            if dice.chance(0.1) {
+                let mut image = Image::default();
+                for _ in 0..5 {
+                    let token = shared.checker.new_token();
+                    shared.checker.issues(number, token);
+                    image.add(token);
+                }
+                self.machines[0].disk().put_single(address, image);
+            }
+        }
     }
 
     /// The whole run, or up to the moment at which a promise was broken.

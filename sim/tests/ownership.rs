@@ -27,6 +27,7 @@ fn no_random_run_breaks_a_promise() {
         ("resets", counts.resets),
         ("snapshots", counts.snapshots),
         ("parked holds that woke", counts.woken),
+        ("holds after the own release", counts.unlisted),
     ] {
         assert!(count >= SEEDS / 10, "{count} {what} in {SEEDS} runs");
     }
