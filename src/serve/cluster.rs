@@ -246,6 +246,7 @@ impl Joined {
     pub fn follow(&self, runtime: &Handle, ready: &Arc<AtomicBool>) {
         let (mut view, ready) = (self.lease.view(), Arc::clone(ready));
         let is_leaving = Arc::clone(&self.is_leaving);
+        ready.store(true, Ordering::SeqCst);
         runtime.spawn(async move {
             loop {
                 let seen = view.borrow_and_update().clone();
