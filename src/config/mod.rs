@@ -81,6 +81,9 @@ pub struct ServeArgs {
     pub outbound: OutboundArgs,
     #[command(flatten)]
     pub cluster: ClusterArgs,
+    /// In no cluster, whatever the settings say.
+    #[arg(skip)]
+    pub alone: bool,
 }
 
 /// What `serve` and `demo` share.
@@ -324,8 +327,10 @@ pub fn resolve(args: ServeArgs) -> Result<ServeConfig, ConfigError> {
     let listen = args.admin.admin_listen.or(file.serve.admin_listen);
     let token_file =
         args.admin.admin_token_file.clone().or_else(|| file.serve.admin_token_file.clone());
+    let is_alone = args.alone;
     let cluster = args.cluster.clone().filled(std::mem::take(&mut file.cluster), &path)?;
     let mut config = resolve::merge(args, file, &path)?;
+    let cluster = if is_alone { ClusterArgs::default() } else { cluster };
     if let Some((url, at, Asked { node, listen, advertise })) = cluster.checked()? {
         let bucket = at.resolve(url)?;
         config.cluster = Some(ClusterSettings { bucket, node, listen, advertise });

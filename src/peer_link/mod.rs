@@ -78,6 +78,11 @@ impl PeerLinks {
         self.exchange(to)?.word(path, said).await
     }
 
+    /// This node's lease, for peers that have not seen it yet.
+    pub fn says(&self, lease: Bytes) {
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = Some(lease);
+    }
+
     /// To a peer that has not seen this node's lease yet: it is told to look. False when there is
     /// nothing to tell, or it does not help.
     async fn is_known_after_hello(&self, to: &PeerAt) -> bool {
@@ -153,7 +158,7 @@ impl PeerLink for PeerLinks {
     }
 
     fn hello(&self, to: PeerAt, lease: Bytes) -> LinkFuture<'_, Result<(), NotReached>> {
-        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = Some(lease.clone());
+        self.says(lease.clone());
         Box::pin(self.word(to, HELLO_PATH, lease))
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use thiserror::Error;
 use tokio::runtime::Handle;
-use wasmkeep_supervisors::address::{App, Class, NodeId, Tenant};
+use wasmkeep_supervisors::address::{Address, App, Class, NodeId, Tenant};
 use wasmkeep_supervisors::lease::{
     Ended, LeaseKeeper, LeaseParts, LeaseView, Load, Phase, Serves, Session, Told, Validity,
     lease_key,
@@ -18,7 +18,9 @@ use wasmkeep_supervisors::lease::{
 use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::node::{Peer, Peers, PeersParts};
 use wasmkeep_supervisors::ownership::{Owners, OwnersParts};
-use wasmkeep_supervisors::ports::{Bucket, Clock, PeerAt, Steady, Wait};
+use wasmkeep_supervisors::ports::{
+    Bucket, Catalogue, Clock, KnownName, LocalFiles, PeerAt, PeerLink, Steady, Wait,
+};
 use wasmkeep_supervisors::replica::{ReplicaParts, Replicas};
 use wasmkeep_supervisors::tree::{ClusterPorts, PeersOfTree, Tree};
 
@@ -34,6 +36,9 @@ use crate::peer_link::PeerLinks;
 /// How long a node that has started looks for others to greet.
 const GREET_LOOKS: u32 = 30;
 const GREET_LOOK: Duration = Duration::from_millis(100);
+
+/// How often a long adoption says how far it is.
+const ADOPTED_SAY_EVERY: u64 = 100;
 
 /// How often a node that waits for its lease says why.
 const SAY_WHY_EVERY: Duration = Duration::from_secs(5);
@@ -62,6 +67,7 @@ pub struct Member {
     /// With connections of its own: the lease's are never behind an upload.
     lease_bucket: S3Bucket,
     identity: Arc<Identity>,
+    link: Arc<PeerLinks>,
     app: App,
     ports: ClusterPorts,
     validity: Arc<Validity>,
@@ -120,8 +126,12 @@ impl Member {
             retention: Duration::ZERO,
         });
         let link = PeerLinks::new(Arc::clone(&identity), Arc::clone(&metrics));
-        let ports =
-            ClusterPorts { validity: Arc::clone(&validity), replicas, peers, link: link as _ };
+        let ports = ClusterPorts {
+            validity: Arc::clone(&validity),
+            replicas,
+            peers,
+            link: Arc::clone(&link) as _,
+        };
         Ok(Self {
             settings: settings.clone(),
             data_dir,
@@ -129,6 +139,7 @@ impl Member {
             bucket,
             lease_bucket: lease_bucket.with_form(probed.form),
             identity,
+            link,
             app,
             ports,
             validity,
@@ -173,9 +184,15 @@ impl Member {
 
     /// Tells the others that this node has started: they look at its lease at once.
     fn greets(&self) -> impl Future<Output = ()> + Send + use<> {
-        let ClusterPorts { link, peers, .. } = self.ports.clone();
+        let (link, peers) = (Arc::clone(&self.link), Arc::clone(&self.ports.peers));
         let (bucket, key) = (self.bucket.clone(), lease_key(&self.settings.node));
         async move {
+            let lease = match bucket.get(&key, Wait::Lease).await {
+                Ok(lease) => lease.body,
+                Err(error) => return tracing::debug!(%error, "own lease not read"),
+            };
+            // Nodes that start together find one another by what they send.
+            link.says(lease.clone());
             // Its own first look at the others goes on meanwhile.
             for _ in 0..GREET_LOOKS {
                 if !peers.all().is_empty() {
@@ -183,14 +200,10 @@ impl Member {
                 }
                 tokio::time::sleep(GREET_LOOK).await;
             }
-            let lease = match bucket.get(&key, Wait::Lease).await {
-                Ok(lease) => lease.body,
-                Err(error) => return tracing::debug!(%error, "own lease not read"),
-            };
             for peer in peers.all().into_iter().filter(Peer::is_live) {
                 let to = PeerAt { node: peer.node, address: peer.address, key: peer.key };
                 let name = to.node.clone();
-                if let Err(error) = link.hello(to, lease.clone()).await {
+                if let Err(error) = PeerLink::hello(&*link, to, lease.clone()).await {
                     tracing::debug!(peer = %name, %error, "hello not heard");
                 }
             }
@@ -307,4 +320,34 @@ async fn until_live(lease: &LeaseThread, node: &NodeId) -> Result<()> {
             }
         }
     }
+}
+
+/// Makes what a node wrote before it was in a cluster the beginning of histories: all of it at once, so
+/// that no other node begins one of those actors anew.
+pub async fn adopt(tree: &Tree, databases: &LocalDatabases, tenant: &Tenant) -> Result<()> {
+    let (mut adopted, mut failed) = (0_u64, 0_u64);
+    for class in databases.classes(tenant).context("list the classes on this disk")? {
+        for known in databases.actors(tenant, &class).context("list the actors on this disk")? {
+            let KnownName::Name(name) = known.name else { continue };
+            let address = Address { tenant: tenant.clone(), class: class.clone(), name };
+            if !known.has_file || !databases.adoptable(&address)? {
+                continue;
+            }
+            // Whoever makes it resident adopts it.
+            match tree.inspect(&address, |_| ()).await {
+                Ok(_) => adopted += 1,
+                Err(error) => {
+                    failed += 1;
+                    tracing::error!(actor = %address, %error, "database of before the cluster not adopted");
+                }
+            }
+            if adopted > 0 && adopted.is_multiple_of(ADOPTED_SAY_EVERY) {
+                tracing::info!(adopted, "adopting the databases of before the cluster");
+            }
+        }
+    }
+    if adopted + failed > 0 {
+        tracing::info!(adopted, failed, "databases of before the cluster are in the bucket");
+    }
+    Ok(())
 }

@@ -42,6 +42,8 @@ pub fn run(args: Args) -> Result<()> {
     // Never the data of a production that the settings name too.
     serve.common.data_dir.get_or_insert_with(|| project.data_dir());
     serve.config = Some(project.settings.clone());
+    // Nor its cluster.
+    serve.alone = true;
     let mut config = config::resolve(serve)?;
     let mut random = [0; 16];
     getrandom::fill(&mut random).context("make a token for the console")?;

@@ -142,7 +142,12 @@ impl ActorProcess {
             self.refuse(&task, Refusal::not_run(Reason::Stopping), &mut reply, state);
             return self.end_turn(turn, state);
         }
-        match self.ensure_owner(myself, state).await {
+        let unheld = (!state.scope.is_held()).then(|| task.caller().cloned()).flatten();
+        let owned = match self.admit_unheld(unheld, state.shared.address.clone()).await {
+            Ok(()) => self.ensure_owner(myself, state).await,
+            refused => refused,
+        };
+        match owned {
             Err(NotHere::Refused(refusal)) => self.refuse(&task, refusal, &mut reply, state),
             Err(NotHere::Elsewhere(node)) => {
                 let sockets = &self.0.scope.sockets;
@@ -314,7 +319,12 @@ impl ActorProcess {
 
     async fn end_event(&self, state: &mut State, attempt: Option<Attempt>) -> EndOfEvent {
         let mut end = state.scope.end_event(attempt);
-        if end == EndOfEvent::Deleted && !state.scope.ship_delete().await {
+        let is_lost = match end {
+            EndOfEvent::Deleted => !state.scope.ship_delete().await,
+            EndOfEvent::Kept => !state.scope.settle_index().await,
+            EndOfEvent::GivenUp => false,
+        };
+        if is_lost {
             end = EndOfEvent::GivenUp;
         }
         if end != EndOfEvent::Kept {
@@ -354,7 +364,11 @@ impl ActorProcess {
     /// Refuses what may not create this actor. Asked again here, where nobody else can delete it
     /// meanwhile: what the tree saw may be over.
     fn admit(&self, caller: &Caller, state: &State) -> Result<(), Refusal> {
+        // In a cluster it was asked before the hold was.
         let mut exists = Ok(true);
+        if self.0.scope.replicas.is_some() {
+            return Ok(());
+        }
         let admitted = self.0.access.admit(caller, &state.shared.address.name, || {
             exists = state.scope.exists();
             exists != Ok(false)

@@ -212,6 +212,8 @@ impl Peers {
         let seen = match known.seen.remove(node) {
             Some(before) => before.seen(version, lease, asked),
             None if known.seen.len() >= NODES_MAX => return None,
+            // That there is such a node, nobody but a stranger may have said.
+            None if version.is_none() => return None,
             None => Seen::new(version, lease, asked),
         };
         known.seen.insert(node.clone(), seen.clone());

@@ -82,6 +82,9 @@ impl Replicas {
                 if !shared.right.may_send() {
                     return Err(Refused::HoldEnded.into());
                 }
+                if shared.leaves() {
+                    return Ok(removed as u64);
+                }
                 self.parts.bucket.delete(&shared.prefix.key(*key), Wait::Record).await?;
                 removed += 1;
             }

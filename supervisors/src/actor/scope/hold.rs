@@ -8,11 +8,17 @@ use crate::event::MayAnswer;
 use crate::ownership::AcquireError;
 use crate::ports::{Capturing, Database, OpenError, SqlError, StorageFault};
 use crate::replica::{Held, HoldError, Settled, ShipError};
+use crate::time::Timestamp;
 
 impl ActorScope {
     /// Whether an event may start here.
     pub fn may_run(&self) -> bool {
         self.replicas.is_none() || self.lock().held.as_ref().is_some_and(Held::may_run)
+    }
+
+    /// Whether the actor is held here: an event that runs may go on.
+    pub fn is_held(&self) -> bool {
+        self.lock().may_write()
     }
 
     /// Whether an answer may still leave; none where it always may.
@@ -88,7 +94,9 @@ impl ActorScope {
             return true;
         }
         let shipped = self.ship_reset().await.is_ok();
-        if !shipped {
+        if shipped {
+            self.end_sockets();
+        } else {
             self.lose_hold();
         }
         shipped
@@ -153,8 +161,25 @@ impl ActorScope {
 
     /// Makes the end of everything the actor had durable in the bucket. Its files are gone here.
     pub(super) async fn ship_reset(&self) -> Result<(), SqlError> {
-        self.begin_reset(&mut self.lock())?;
-        self.settle_commits().await
+        let begun = self.begin_reset(&mut self.lock());
+        let shipped = match begun {
+            Ok(()) => self.settle_commits().await,
+            Err(error) => Err(error),
+        };
+        if shipped.is_err() {
+            self.look_for_alarm();
+        }
+        shipped
+    }
+
+    /// The bucket may have an alarm that the index has no more: the actor is woken, and looks.
+    fn look_for_alarm(&self) {
+        match self.databases.index_alarm(&self.address, Some(Timestamp(0))) {
+            Ok(()) => self.bell.ring(Timestamp(0)),
+            Err(fault) => {
+                tracing::error!(actor = %self.address, error = %fault, "alarm not entered");
+            }
+        }
     }
 
     fn begin_reset(&self, state: &mut State) -> Result<(), SqlError> {
