@@ -1,11 +1,16 @@
 //! What a client sees of an actor through a node that does not have it: the same as directly.
 
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
 use crate::support::{
-    Cluster, DONE, Node, Raw, WebSocket, component, eventually, in_parallel, run, wasmkeep,
+    Cluster, DONE, Node, Raw, SetAtTheEnd, WebSocket, component, eventually, in_parallel, run,
+    wasmkeep,
 };
 
 /// Two nodes; the first has `probe/one`.
@@ -329,4 +334,55 @@ fn a_crowd_at_another_node_is_answered_once_each() {
         let label = format!("outcome=\"{outcome}\"");
         assert_eq!(other.metric("wasmkeep_relays_total", &[&label]), 0.0, "{outcome}");
     }
+}
+
+#[test]
+fn what_a_node_acknowledges_for_an_owner_that_stops_is_kept_and_nothing_runs_twice() {
+    const CLIENTS: usize = 8;
+    let mut pair = pair();
+    let Pair { owner, other, .. } = &mut pair;
+    owner.actor("probe/one").exec("CREATE TABLE t (x)");
+    let is_over = AtomicBool::new(false);
+    let (acknowledged, unknown) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        let _over = SetAtTheEnd(&is_over);
+        for client in 0..CLIENTS {
+            let (other, is_over) = (&*other, &is_over);
+            let (acknowledged, unknown) = (&acknowledged, &unknown);
+            scope.spawn(move || {
+                let actor = other.actor("probe/one");
+                for at in 0.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let row = client * 1_000_000 + at;
+                    let sql = format!("INSERT INTO t VALUES ({row})");
+                    let steps = json!({ "steps": [{ "op": "exec", "sql": sql }] }).to_string();
+                    let answer = actor.post("/sql", steps);
+                    match answer.status {
+                        200 if answer.json()[0]["changed"] == 1 => {
+                            acknowledged.lock().expect("no panic").push(row);
+                        }
+                        503 => assert!(answer.says("not-run"), "{answer:?}"),
+                        502 => unknown.lock().expect("no panic").push(row),
+                        _ => panic!("{answer:?}"),
+                    }
+                }
+            });
+        }
+        sleep(Duration::from_millis(700));
+        owner.stop_cleanly();
+        eventually("the actor has moved", || other.actor("probe/one").get("/hello").status == 200);
+        sleep(Duration::from_millis(300));
+    });
+    let rows = other.actor("probe/one").query("SELECT x, count(*) FROM t GROUP BY x");
+    let rows: Vec<_> = rows.as_array().expect("rows").clone();
+    assert!(rows.iter().all(|row| row[1] == 1), "a row was written twice");
+    let kept: HashSet<_> = rows.iter().filter_map(|row| row[0].as_u64()).collect();
+    let acknowledged = acknowledged.into_inner().expect("no panic");
+    for row in &acknowledged {
+        assert!(kept.contains(&(*row as u64)), "{row} was acknowledged and is gone");
+    }
+    assert!(acknowledged.len() > CLIENTS, "hardly anything was asked");
+    assert_eq!(unknown.into_inner().expect("no panic"), [0; 0], "a clean stop lost requests");
 }
