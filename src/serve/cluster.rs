@@ -24,8 +24,8 @@ use wasmkeep_supervisors::tree::{ClusterPorts, PeersOfTree, Tree};
 
 use super::boot_clock::BootClock;
 use super::lease_thread::LeaseThread;
-use crate::bucket::{ProbeError, S3Bucket, SystemRandom, explain, probe};
-use crate::config::ClusterSettings;
+use crate::bucket::{FolderBucket, ProbeError, S3Bucket, SystemRandom, explain, probe};
+use crate::config::{ClusterSettings, SharedBucket};
 use crate::database::{DataDir, LocalDatabases};
 use crate::edge::{ClusterPort, ClusterSpec};
 use crate::identity::Identity;
@@ -60,7 +60,7 @@ pub struct Member {
     metrics: Arc<Metrics>,
     bucket: Arc<dyn Bucket>,
     /// With connections of its own: the lease's are never behind an upload.
-    lease_bucket: S3Bucket,
+    lease_bucket: Arc<dyn Bucket>,
     identity: Arc<Identity>,
     app: App,
     ports: ClusterPorts,
@@ -76,20 +76,43 @@ pub struct Joined {
     is_lost: bool,
 }
 
+/// The bucket as the node has it, and as its lease does.
+struct Buckets {
+    bucket: Arc<dyn Bucket>,
+    lease_bucket: Arc<dyn Bucket>,
+}
+
+impl Buckets {
+    /// Tries a store out. Of a folder it is known what it does.
+    async fn open(settings: &SharedBucket, metrics: &Arc<Metrics>) -> Result<Self> {
+        let settings = match settings {
+            SharedBucket::S3(settings) => settings,
+            SharedBucket::Folder(path) => {
+                let open = || anyhow::Ok(Arc::new(FolderBucket::open(path)?));
+                return Ok(Self { bucket: open()?, lease_bucket: open()? });
+            }
+        };
+        let bucket = S3Bucket::new(settings, Arc::clone(metrics))?;
+        let probed = match probe(&bucket, &SystemRandom).await {
+            Ok(probed) => probed,
+            Err(error @ ProbeError::Violated(_)) => {
+                return Err(UnfitBucket(explain(settings, &error)).into());
+            }
+            Err(error) => bail!("{}", explain(settings, &error)),
+        };
+        let lease_bucket = S3Bucket::new(settings, Arc::clone(metrics))?;
+        Ok(Self {
+            bucket: Arc::new(bucket.with_form(probed.form)),
+            lease_bucket: Arc::new(lease_bucket.with_form(probed.form)),
+        })
+    }
+}
+
 impl Member {
     /// Tries the bucket out, and makes what the tree needs. Nothing of this node is in the bucket yet.
     pub async fn prepare(joining: Joining<'_>) -> Result<Self> {
         let Joining { settings, data_dir, databases, metrics, wall, app } = joining;
-        let bucket = S3Bucket::new(&settings.bucket, Arc::clone(&metrics))?;
-        let probed = match probe(&bucket, &SystemRandom).await {
-            Ok(probed) => probed,
-            Err(error @ ProbeError::Violated(_)) => {
-                return Err(UnfitBucket(explain(&settings.bucket, &error)).into());
-            }
-            Err(error) => bail!("{}", explain(&settings.bucket, &error)),
-        };
-        let lease_bucket = S3Bucket::new(&settings.bucket, Arc::clone(&metrics))?;
-        let bucket: Arc<dyn Bucket> = Arc::new(bucket.with_form(probed.form));
+        let Buckets { bucket, lease_bucket } = Buckets::open(&settings.bucket, &metrics).await?;
         let identity = Arc::new(Identity::draw()?);
         let clock: Arc<dyn Steady> = Arc::new(BootClock);
         let validity = Validity::new(Arc::clone(&clock));
@@ -127,7 +150,7 @@ impl Member {
             data_dir,
             metrics,
             bucket,
-            lease_bucket: lease_bucket.with_form(probed.form),
+            lease_bucket,
             identity,
             app,
             ports,
@@ -209,7 +232,7 @@ impl Member {
         };
         let load = move || -> Load { tree.load() };
         Ok(LeaseKeeper::new(LeaseParts {
-            bucket: Arc::new(self.lease_bucket.clone()),
+            bucket: Arc::clone(&self.lease_bucket),
             clock: Arc::new(BootClock),
             random: Arc::new(SystemRandom),
             validity: Arc::clone(&self.validity),
