@@ -1,5 +1,7 @@
 //! `wasmkeep new` and `wasmkeep dev`: a project is made, built, served, and served anew.
 
+mod nodes;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

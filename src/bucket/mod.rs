@@ -7,9 +7,12 @@
 //!
 //! It redirects nothing, refreshes no credentials, and uploads in one piece. What rust-s3 lacks is
 //! made up for here alone. See ADR 0015.
+//!
+//! `folder` is another one: a folder of this machine, for development.
 
 mod advice;
 mod etag;
+mod folder;
 mod listing;
 mod meaning;
 mod probe;
@@ -23,6 +26,7 @@ mod url;
 
 pub use advice::{explain, place};
 pub use etag::ETagForm;
+pub use folder::{FolderBucket, FolderError};
 pub use probe::{Latencies, ProbeError, Probed, Violation, probe};
 pub use random::SystemRandom;
 pub use s3::{ConnectError, S3Bucket};

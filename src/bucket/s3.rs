@@ -205,7 +205,7 @@ impl Drop for Counted<'_> {
 }
 
 /// What ends every operation alike.
-enum Trouble {
+pub(super) enum Trouble {
     Denied(Denial),
     Unknown(Doubt),
 }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args;
@@ -83,11 +83,19 @@ impl fmt::Display for Advertised {
 /// A node's place in its cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSettings {
-    pub bucket: BucketSettings,
+    pub bucket: SharedBucket,
     pub node: NodeId,
     pub listen: SocketAddr,
     /// None: what is listened on.
     pub advertise: Option<Advertised>,
+}
+
+/// Where the nodes' bucket is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SharedBucket {
+    S3(BucketSettings),
+    /// A folder of this machine, for the nodes of `wasmkeep dev`.
+    Folder(PathBuf),
 }
 
 /// Of flags and the settings file, before the bucket's credentials are looked for.
@@ -123,20 +131,30 @@ impl ClusterArgs {
         Ok(self)
     }
 
+    /// The first of these flags that is given.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [("bucket", self.bucket.is_some())];
+        given.into_iter().chain(self.beside_bucket()).find_map(|(flag, is)| is.then_some(flag))
+    }
+
+    /// The others, and whether each is given.
+    fn beside_bucket(&self) -> [(&'static str, bool); 6] {
+        [
+            ("endpoint", self.at.endpoint.is_some()),
+            ("region", self.at.region.is_some()),
+            ("addressing", self.at.addressing.is_some()),
+            ("node", self.node.is_some()),
+            ("cluster-listen", self.cluster_listen.is_some()),
+            ("advertise", self.advertise.is_some()),
+        ]
+    }
+
     /// All of it, or nothing: half a cluster would keep its writes to itself.
     pub(super) fn checked(self) -> Result<Option<(BucketUrl, BucketArgs, Asked)>, ConfigError> {
         let lacks = |flag, lacks| Err(ConfigError::Lacks { flag, lacks });
         let Some(bucket) = self.bucket else {
-            let given = [
-                ("endpoint", self.at.endpoint.is_some()),
-                ("region", self.at.region.is_some()),
-                ("addressing", self.at.addressing.is_some()),
-                ("node", self.node.is_some()),
-                ("cluster-listen", self.cluster_listen.is_some()),
-                ("advertise", self.advertise.is_some()),
-            ];
-            return match given.iter().find(|(_, is_given)| *is_given) {
-                Some((flag, _)) => lacks(flag, "--bucket s3://BUCKET, which makes a cluster"),
+            return match self.given() {
+                Some(flag) => lacks(flag, "--bucket s3://BUCKET, which makes a cluster"),
                 None => Ok(None),
             };
         };

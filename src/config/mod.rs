@@ -25,8 +25,8 @@ use wasmkeep_supervisors::limits::ENV_FILE_BYTES_MAX;
 use wasmkeep_supervisors::values::Values;
 
 pub use self::bucket::{BucketArgs, BucketConfigError};
-use self::cluster::Asked;
-pub use self::cluster::{Advertised, ClusterArgs, ClusterSettings};
+pub use self::cluster::{Advertised, ClusterArgs, ClusterSettings, SharedBucket};
+use self::cluster::{Asked, ClusterTable};
 pub use self::console::{ConsoleSettings, Token};
 pub use self::file::BuildTable;
 use self::file::ConfigFile;
@@ -81,9 +81,6 @@ pub struct ServeArgs {
     pub outbound: OutboundArgs,
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// In no cluster, whatever the settings say.
-    #[arg(skip)]
-    pub alone: bool,
 }
 
 /// What `serve` and `demo` share.
@@ -253,6 +250,8 @@ pub struct ServeConfig {
     pub exposed_files: Vec<PathBuf>,
     pub listen: SocketAddr,
     pub data_dir: PathBuf,
+    /// Where compiled components are kept. None: in the data directory.
+    pub compiled: Option<PathBuf>,
     pub log_format: LogFormat,
     /// None: as many as the default and this machine allow.
     pub instances_max: Option<usize>,
@@ -323,16 +322,30 @@ pub fn data_dir(given: Option<PathBuf>, config: Option<PathBuf>) -> Result<PathB
 
 /// Fills in what flags and environment left open: from the settings file, then from the defaults.
 pub fn resolve(args: ServeArgs) -> Result<ServeConfig, ConfigError> {
+    let (file, path) = read_file(args.config.clone())?;
+    resolve_with(args, file, &path)
+}
+
+/// The same for a developer's machine: it joins no cluster that only the settings file names, which is
+/// where the project is served.
+pub fn resolve_for_dev(args: ServeArgs) -> Result<ServeConfig, ConfigError> {
     let (mut file, path) = read_file(args.config.clone())?;
+    file.cluster = ClusterTable::default();
+    resolve_with(args, file, &path)
+}
+
+fn resolve_with(
+    args: ServeArgs,
+    mut file: ConfigFile,
+    path: &Path,
+) -> Result<ServeConfig, ConfigError> {
     let listen = args.admin.admin_listen.or(file.serve.admin_listen);
     let token_file =
         args.admin.admin_token_file.clone().or_else(|| file.serve.admin_token_file.clone());
-    let is_alone = args.alone;
-    let cluster = args.cluster.clone().filled(std::mem::take(&mut file.cluster), &path)?;
-    let mut config = resolve::merge(args, file, &path)?;
-    let cluster = if is_alone { ClusterArgs::default() } else { cluster };
+    let cluster = args.cluster.clone().filled(std::mem::take(&mut file.cluster), path)?;
+    let mut config = resolve::merge(args, file, path)?;
     if let Some((url, at, Asked { node, listen, advertise })) = cluster.checked()? {
-        let bucket = at.resolve(url)?;
+        let bucket = SharedBucket::S3(at.resolve(url)?);
         config.cluster = Some(ClusterSettings { bucket, node, listen, advertise });
     }
     if let Some((listen, file)) = console::settings(listen, token_file)? {

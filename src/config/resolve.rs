@@ -94,6 +94,7 @@ pub fn merge(args: ServeArgs, file: ConfigFile, path: &Path) -> Result<ServeConf
         exposed_files: Vec::new(),
         listen: common.listen.or(table.listen).unwrap_or_else(default_listen),
         data_dir: common.data_dir.or(table.data_dir).unwrap_or_else(|| DEFAULT_DATA_DIR.into()),
+        compiled: None,
         log_format: common.log_format.or(table.log_format).unwrap_or_default(),
         instances_max: instances_max.map(|given| given as usize),
         idle_timeout: seconds(

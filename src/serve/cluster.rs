@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use thiserror::Error;
 use tokio::runtime::Handle;
-use wasmkeep_supervisors::address::{Address, App, Class, NodeId, Tenant};
+use wasmkeep_supervisors::address::{App, Class, NodeId, Tenant};
 use wasmkeep_supervisors::lease::{
     Ended, LeaseKeeper, LeaseParts, LeaseView, Load, Phase, Serves, Session, Told, Validity,
     lease_key,
@@ -18,16 +18,14 @@ use wasmkeep_supervisors::lease::{
 use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::node::{Peer, Peers, PeersParts};
 use wasmkeep_supervisors::ownership::{Owners, OwnersParts};
-use wasmkeep_supervisors::ports::{
-    Bucket, Catalogue, Clock, KnownName, LocalFiles, PeerAt, PeerLink, Steady, Wait,
-};
+use wasmkeep_supervisors::ports::{Bucket, Clock, PeerAt, PeerLink, Steady, Wait};
 use wasmkeep_supervisors::replica::{ReplicaParts, Replicas};
 use wasmkeep_supervisors::tree::{ClusterPorts, PeersOfTree, Tree};
 
 use super::boot_clock::BootClock;
 use super::lease_thread::LeaseThread;
-use crate::bucket::{ProbeError, S3Bucket, SystemRandom, explain, probe};
-use crate::config::ClusterSettings;
+use crate::bucket::{FolderBucket, ProbeError, S3Bucket, SystemRandom, explain, probe};
+use crate::config::{ClusterSettings, SharedBucket};
 use crate::database::{DataDir, LocalDatabases};
 use crate::edge::{ClusterPort, ClusterSpec};
 use crate::identity::Identity;
@@ -36,9 +34,6 @@ use crate::peer_link::PeerLinks;
 /// How long a node that has started looks for others to greet.
 const GREET_LOOKS: u32 = 30;
 const GREET_LOOK: Duration = Duration::from_millis(100);
-
-/// How often a long adoption says how far it is.
-const ADOPTED_SAY_EVERY: u64 = 100;
 
 /// How often a node that waits for its lease says why.
 const SAY_WHY_EVERY: Duration = Duration::from_secs(5);
@@ -65,7 +60,7 @@ pub struct Member {
     metrics: Arc<Metrics>,
     bucket: Arc<dyn Bucket>,
     /// With connections of its own: the lease's are never behind an upload.
-    lease_bucket: S3Bucket,
+    lease_bucket: Arc<dyn Bucket>,
     identity: Arc<Identity>,
     link: Arc<PeerLinks>,
     app: App,
@@ -82,20 +77,43 @@ pub struct Joined {
     is_lost: bool,
 }
 
+/// The bucket as the node has it, and as its lease does.
+struct Buckets {
+    bucket: Arc<dyn Bucket>,
+    lease_bucket: Arc<dyn Bucket>,
+}
+
+impl Buckets {
+    /// Tries a store out. Of a folder it is known what it does.
+    async fn open(settings: &SharedBucket, metrics: &Arc<Metrics>) -> Result<Self> {
+        let settings = match settings {
+            SharedBucket::S3(settings) => settings,
+            SharedBucket::Folder(path) => {
+                let open = || anyhow::Ok(Arc::new(FolderBucket::open(path)?));
+                return Ok(Self { bucket: open()?, lease_bucket: open()? });
+            }
+        };
+        let bucket = S3Bucket::new(settings, Arc::clone(metrics))?;
+        let probed = match probe(&bucket, &SystemRandom).await {
+            Ok(probed) => probed,
+            Err(error @ ProbeError::Violated(_)) => {
+                return Err(UnfitBucket(explain(settings, &error)).into());
+            }
+            Err(error) => bail!("{}", explain(settings, &error)),
+        };
+        let lease_bucket = S3Bucket::new(settings, Arc::clone(metrics))?;
+        Ok(Self {
+            bucket: Arc::new(bucket.with_form(probed.form)),
+            lease_bucket: Arc::new(lease_bucket.with_form(probed.form)),
+        })
+    }
+}
+
 impl Member {
     /// Tries the bucket out, and makes what the tree needs. Nothing of this node is in the bucket yet.
     pub async fn prepare(joining: Joining<'_>) -> Result<Self> {
         let Joining { settings, data_dir, databases, metrics, wall, app } = joining;
-        let bucket = S3Bucket::new(&settings.bucket, Arc::clone(&metrics))?;
-        let probed = match probe(&bucket, &SystemRandom).await {
-            Ok(probed) => probed,
-            Err(error @ ProbeError::Violated(_)) => {
-                return Err(UnfitBucket(explain(&settings.bucket, &error)).into());
-            }
-            Err(error) => bail!("{}", explain(&settings.bucket, &error)),
-        };
-        let lease_bucket = S3Bucket::new(&settings.bucket, Arc::clone(&metrics))?;
-        let bucket: Arc<dyn Bucket> = Arc::new(bucket.with_form(probed.form));
+        let Buckets { bucket, lease_bucket } = Buckets::open(&settings.bucket, &metrics).await?;
         let identity = Arc::new(Identity::draw()?);
         let clock: Arc<dyn Steady> = Arc::new(BootClock);
         let validity = Validity::new(Arc::clone(&clock));
@@ -137,7 +155,7 @@ impl Member {
             data_dir,
             metrics,
             bucket,
-            lease_bucket: lease_bucket.with_form(probed.form),
+            lease_bucket,
             identity,
             link,
             app,
@@ -222,7 +240,7 @@ impl Member {
         };
         let load = move || -> Load { tree.load() };
         Ok(LeaseKeeper::new(LeaseParts {
-            bucket: Arc::new(self.lease_bucket.clone()),
+            bucket: Arc::clone(&self.lease_bucket),
             clock: Arc::new(BootClock),
             random: Arc::new(SystemRandom),
             validity: Arc::clone(&self.validity),
@@ -321,34 +339,4 @@ async fn until_live(lease: &LeaseThread, node: &NodeId) -> Result<()> {
             }
         }
     }
-}
-
-/// Makes what a node wrote before it was in a cluster the beginning of histories: all of it at once, so
-/// that no other node begins one of those actors anew.
-pub async fn adopt(tree: &Tree, databases: &LocalDatabases, tenant: &Tenant) -> Result<()> {
-    let (mut adopted, mut failed) = (0_u64, 0_u64);
-    for class in databases.classes(tenant).context("list the classes on this disk")? {
-        for known in databases.actors(tenant, &class).context("list the actors on this disk")? {
-            let KnownName::Name(name) = known.name else { continue };
-            let address = Address { tenant: tenant.clone(), class: class.clone(), name };
-            if !known.has_file || !databases.adoptable(&address)? {
-                continue;
-            }
-            // Whoever makes it resident adopts it.
-            match tree.inspect(&address, |_| ()).await {
-                Ok(_) => adopted += 1,
-                Err(error) => {
-                    failed += 1;
-                    tracing::error!(actor = %address, %error, "database of before the cluster not adopted");
-                }
-            }
-            if adopted > 0 && adopted.is_multiple_of(ADOPTED_SAY_EVERY) {
-                tracing::info!(adopted, "adopting the databases of before the cluster");
-            }
-        }
-    }
-    if adopted + failed > 0 {
-        tracing::info!(adopted, failed, "databases of before the cluster are in the bucket");
-    }
-    Ok(())
 }

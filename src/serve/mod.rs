@@ -1,6 +1,7 @@
 //! Builds the shells, starts the tree, binds the port, and stops it all in order: the only place
 //! that sees every shell.
 
+mod adoption;
 mod boot_clock;
 mod clock;
 mod cluster;
@@ -9,10 +10,11 @@ mod console;
 mod lease_thread;
 mod limits;
 mod operate;
+mod together;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -20,6 +22,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 use wasmkeep_supervisors::address::{App, Class, Tenant};
 use wasmkeep_supervisors::call::reserve;
 use wasmkeep_supervisors::front::rules::{Shares, share};
@@ -34,9 +37,10 @@ pub use self::cluster::UnfitBucket;
 pub use self::components::{Reload, Source};
 pub use self::lease_thread::LeaseThread;
 pub use self::operate::{OfflineError, offline};
+pub use self::together::run_together;
 
 use self::clock::Clocks;
-use self::cluster::{Joined, Joining, Member, adopt};
+use self::cluster::{Joined, Joining, Member};
 use self::components::{Files, Loaded};
 use self::console::Console;
 use crate::config::ServeConfig;
@@ -51,14 +55,24 @@ const CLUSTER_WORKERS: usize = 1;
 const RUNTIME_WAIT: Duration = Duration::from_secs(1);
 
 /// What a person is told once the node takes traffic.
-pub struct Started<'a> {
+pub struct Started {
     pub address: SocketAddr,
-    pub data_dir: &'a Path,
+    pub data_dir: PathBuf,
     pub reload: Reload,
 }
 
 /// Runs a node until it is told to stop.
-pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started<'_>)) -> Result<()> {
+pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started)) -> Result<()> {
+    run_until(config, source, watch::channel(false).1, tell)
+}
+
+/// Runs a node until it is told to stop, or the others of its process are.
+fn run_until(
+    config: &ServeConfig,
+    source: Source,
+    stop: watch::Receiver<bool>,
+    tell: impl FnOnce(Started),
+) -> Result<()> {
     for file in &config.exposed_files {
         tracing::warn!(file = %file.display(), "everybody can read this file, and it holds secrets: chmod 600");
     }
@@ -78,7 +92,8 @@ pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started<'_>))
         memory_bytes_max: config.memory_bytes_max,
         clock: clocks.of_guests,
     };
-    let components = Components::new(&engine.engine, data_dir.components(), instances)?;
+    let compiled = config.compiled.clone().unwrap_or_else(|| data_dir.components());
+    let components = Components::new(&engine.engine, compiled, instances)?;
     let files = Files::new(components, source, config);
     let Loaded { front, classes } = files.load()?;
     let classes = class_specs(classes, config);
@@ -170,14 +185,14 @@ pub fn run(config: &ServeConfig, source: Source, tell: impl FnOnce(Started<'_>))
     tree.begin_alarms();
     // In a cluster what the databases of this disk say may be long over.
     if joined.is_some() {
-        runtime.block_on(adopt(&tree, &*databases, &tenant))?;
+        runtime.block_on(adoption::adopt_all(&databases, &tree, &tenant))?;
     } else {
         mend_index(&runtime, databases, tenant, Arc::clone(&tree));
     }
     let reload = Reload { files, tree: Arc::clone(&tree), front: front.clone() };
-    tell(Started { address: edge.address, data_dir: data_dir.path(), reload });
+    tell(Started { address: edge.address, data_dir: data_dir.path().to_owned(), reload });
     let ended = runtime.block_on(async {
-        let ended = until_told(signals, &tree, joined.as_mut()).await;
+        let ended = until_told(signals, stop, &tree, joined.as_mut()).await;
         ready.store(false, Ordering::Relaxed);
         if let Some(joined) = &joined {
             joined.begin_to_leave();
@@ -284,8 +299,14 @@ impl Signals {
     }
 }
 
-/// Waits for a signal, or for the tree to give up. A second signal ends the process at once.
-async fn until_told(signals: Signals, tree: &Tree, joined: Option<&mut Joined>) -> Result<()> {
+/// Waits for a signal, for the end of another node of this process, or for the tree to give up. A
+/// second signal ends the process at once.
+async fn until_told(
+    signals: Signals,
+    mut stop: watch::Receiver<bool>,
+    tree: &Tree,
+    joined: Option<&mut Joined>,
+) -> Result<()> {
     let Signals { mut terminate, mut interrupt } = signals;
     let mut given_up = tree.given_up();
     let lease_lost = async {
@@ -294,13 +315,25 @@ async fn until_told(signals: Signals, tree: &Tree, joined: Option<&mut Joined>) 
             None => std::future::pending().await,
         }
     };
+    let others_stop = async {
+        if stop.wait_for(|stop| *stop).await.is_err() {
+            // A node on its own.
+            std::future::pending::<()>().await;
+        }
+    };
     let ended = tokio::select! {
+        // Signals first: one that is left would count as the second.
+        biased;
         _ = terminate.recv() => {
             tracing::info!("SIGTERM: stopping");
             Ok(())
         }
         _ = interrupt.recv() => {
             tracing::info!("SIGINT: stopping");
+            Ok(())
+        }
+        () = others_stop => {
+            tracing::info!("another node of this process has ended: stopping");
             Ok(())
         }
         _ = given_up.wait_for(|given_up| *given_up) => {

@@ -20,7 +20,7 @@ pub use browser::Browser;
 pub use cluster::{Cluster, TAKEOVER_PATIENCE, Way};
 pub use disk::{Disk, SmallDisk};
 pub use index::open;
-pub use node::{Actor, Node, Setup, component, run, wasmkeep};
+pub use node::{Actor, Node, Setup, component, listens_at, run, wasmkeep};
 pub use raw::{DONE, Raw};
 pub use server::Server;
 pub use socket::{

@@ -420,7 +420,7 @@ impl Running {
         let mut said = Vec::new();
         let address = std::iter::from_fn(|| printed.recv_timeout(setup.starts_within).ok())
             .inspect(|line| said.push(line.clone()))
-            .find_map(|line| line.strip_prefix("listening on http://")?.parse().ok());
+            .find_map(|line| listens_at(&line));
         let Some(address) = address else {
             let _ = child.kill();
             let _ = child.wait();
@@ -484,6 +484,11 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// Where a line says that a node listens: `n1: listening on http://…` where there are several.
+pub fn listens_at(line: &str) -> Option<SocketAddr> {
+    line.split_once("listening on http://")?.1.parse().ok()
 }
 
 fn collect(mut from: impl Read, log: &Mutex<String>) {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::nodes::bucket;
 use crate::config::{DEFAULT_FILE, DEV_DATA_DIR, ServeConfig};
 
 #[derive(Debug, Clone)]
@@ -54,11 +55,13 @@ fn nearest(here: &Path) -> Option<PathBuf> {
     here.ancestors().map(|folder| folder.join(DEFAULT_FILE)).find(|file| file.is_file())
 }
 
-/// What a build and the server write, which is therefore no source.
-pub fn made(config: &ServeConfig) -> Vec<PathBuf> {
-    let actors = config.actors.iter().map(|actor| &actor.file);
-    let front = config.front.as_ref().map(|front| &front.file);
-    let written = actors.chain(front).chain([&config.data_dir]);
+/// What a build and the nodes write, which is therefore no source.
+pub fn made(nodes: &[ServeConfig]) -> Vec<PathBuf> {
+    let written = nodes.iter().flat_map(|config| {
+        let actors = config.actors.iter().map(|actor| actor.file.as_path());
+        let front = config.front.as_ref().map(|front| front.file.as_path());
+        actors.chain(front).chain([config.data_dir.as_path()]).chain(bucket(config))
+    });
     written.filter_map(|path| std::path::absolute(path).ok()).collect()
 }
 
