@@ -13,14 +13,15 @@ use crate::shared::Shared;
 
 /// So many generations it may have had.
 const GENERATIONS_MAX: f64 = 5.0;
-/// With so many segments a snapshot is due soon.
-const SEGMENTS_MAX: f64 = 20.0;
 
 pub fn fill(shared: &Shared) {
     for actor in 0..shared.actors.len() {
-        if shared.dice.chance(0.5) {
+        // Where segments land late, it matters most what the first snapshot rests on: it is to be due
+        // after some of them.
+        let (often, most) = if shared.mood.late_segments { (0.9, 16.0) } else { (0.5, 20.0) };
+        if shared.dice.chance(often) {
             let generation = shared.dice.between(1.0, GENERATIONS_MAX) as u64;
-            let segments = shared.dice.between(1.0, SEGMENTS_MAX) as u64;
+            let segments = shared.dice.between(1.0, most) as u64;
             history(shared, actor, (generation, segments));
         }
     }

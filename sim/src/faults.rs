@@ -6,8 +6,8 @@ use crate::dice::Dice;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fault {
-    /// Nothing of the node moves for so long.
-    Pause { time: Duration, clock_stands: bool },
+    /// Nothing of the node moves for so long. Then its connections are gone for a while.
+    Pause { time: Duration, clock_stands: bool, cut: Duration },
     /// The node is gone, and is started again after so long.
     Crash { down: Duration, what: Crashed },
     /// It is told to stop, gives everything back, and is started again after so long.
@@ -68,7 +68,8 @@ fn draw(dice: &Dice, machine: usize, machines: usize, has_standing: bool) -> Fau
         x if x < 0.30 => {
             let longest = if dice.chance(0.2) { 60.0 } else { 40.0 };
             let clock_stands = has_standing && dice.chance(0.5);
-            Fault::Pause { time: dice.seconds(1.0, longest), clock_stands }
+            let cut = if dice.chance(0.3) { dice.seconds(2.0, 12.0) } else { Duration::ZERO };
+            Fault::Pause { time: dice.seconds(1.0, longest), clock_stands, cut }
         }
         x if x < 0.45 => {
             let what = match dice.unit() {

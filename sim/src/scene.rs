@@ -97,7 +97,7 @@ impl Scene {
 
     pub fn pause(&self, machine: usize, seconds: f64, clock_stands: bool) {
         let time = Duration::from_secs_f64(seconds);
-        self.strike(machine, Fault::Pause { time, clock_stands });
+        self.strike(machine, Fault::Pause { time, clock_stands, cut: Duration::ZERO });
     }
 
     /// For good, unless `start` brings it back.

@@ -159,8 +159,10 @@ impl Visit {
             }
             x => {
                 let doubtful = checker.in_doubt(self.actor);
-                let is_retry = x < 0.7 && !doubtful.is_empty();
-                let token = if is_retry { *dice.one_of(&doubtful) } else { checker.new_token() };
+                // The newest ones: whoever retries does so soon.
+                let newest = &doubtful[doubtful.len().saturating_sub(4)..];
+                let is_retry = x < 0.75 && !newest.is_empty();
+                let token = if is_retry { *dice.one_of(newest) } else { checker.new_token() };
                 match self.commit(token) {
                     Ok(changes) => checker.count(|counts| counts.unchanged += u64::from(!changes)),
                     Err(_) => return Next::GivesUp,

@@ -152,9 +152,12 @@ impl World {
         let now = tokio::time::Instant::now();
         let fates = &self.shared.fates;
         match fault {
-            Fault::Pause { time, clock_stands } => {
+            Fault::Pause { time, clock_stands, cut } => {
                 let Some(node) = self.node(machine) else { return };
                 node.gate.close_for(time);
+                fates.change(machine, |way| {
+                    way.lease_cut = way.lease_cut.max(Some(now + time + cut))
+                });
                 if clock_stands {
                     node.machine.clock.stop_for(time);
                 }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use wasmkeep_sim::fate::{Fate, Operation};
-use wasmkeep_sim::faults::{Crashed, Fault};
+use wasmkeep_sim::faults::Crashed;
 use wasmkeep_sim::scene::{RECORD, SEGMENT, SNAPSHOT, Scene, play};
 use wasmkeep_sim::workload::Next;
 use wasmkeep_supervisors::twin::Twin;
@@ -475,7 +475,7 @@ fn a_parked_hold_wakes_only_within_its_session() {
         let woken = scene.hold(&a).await;
         assert_eq!(woken.held().generation(), generation);
         woken.park().await;
-        scene.strike(0, Fault::Pause { time: Duration::from_secs(40), clock_stands: false });
+        scene.pause(0, 40.0, false);
         let mut taken = scene.hold(&b).await;
         let token = scene.token();
         assert!(scene.write(&mut taken, token).await);
