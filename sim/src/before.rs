@@ -5,9 +5,7 @@ use std::convert::Infallible;
 
 use bytes::Bytes;
 use wasmkeep_supervisors::address::App;
-use wasmkeep_supervisors::history::{
-    Base, HistoryPrefix, Position, delta, encode,
-};
+use wasmkeep_supervisors::history::{Base, HistoryPrefix, Position, delta, encode};
 use wasmkeep_supervisors::ports::Cond;
 
 use crate::image::Image;

@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 use wasmkeep_supervisors::limits::BUCKET_PAGE_KEYS_MAX;
 use wasmkeep_supervisors::ports::{
-    Bucket, BucketFuture, BucketTime, Cond, DeleteError, Doubt, ETag, GetError, ListError, ListFrom,
-    Listed, Object, Page, PutError, Wait, Written,
+    Bucket, BucketFuture, BucketTime, Cond, DeleteError, Doubt, ETag, GetError, ListError,
+    ListFrom, Listed, Object, Page, PutError, Wait, Written,
 };
 
 use crate::checker::Checker;
@@ -138,6 +138,11 @@ impl NodeBucket {
         let is_own_lease = key == self.own_lease;
         let asked = Asked { machine: self.machine, operation, key: key.to_owned(), is_own_lease };
         let fate = self.fates.draw(&asked);
+        if fate.reaches.is_none() || fate.answered.is_none() {
+            let Asked { machine, key, .. } = &asked;
+            let lost = if fate.reaches.is_none() { "request" } else { "answer" };
+            self.store.trace.note(|| format!("lost: {lost} of {operation:?} {key} of {machine}"));
+        }
         let (answer, mut answered) = oneshot::channel();
         let store = Arc::clone(&self.store);
         let sent = Instant::now();

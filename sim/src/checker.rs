@@ -29,8 +29,12 @@ pub struct Counts {
     pub resets: u64,
     pub holds: u64,
     pub taken: u64,
+    /// Parked holds that woke.
     pub woken: u64,
+    /// Holds without a listing, after the node's own release.
+    pub unlisted: u64,
     pub snapshots: u64,
+    pub merged: u64,
     pub removed: u64,
 }
 
@@ -42,7 +46,9 @@ impl Counts {
         self.holds += other.holds;
         self.taken += other.taken;
         self.woken += other.woken;
+        self.unlisted += other.unlisted;
         self.snapshots += other.snapshots;
+        self.merged += other.merged;
         self.removed += other.removed;
     }
 }
@@ -51,6 +57,8 @@ impl Counts {
 #[derive(Clone)]
 pub struct Watched {
     pub machine: usize,
+    /// Which of the machine's nodes, one after the other.
+    pub node: u64,
     pub actor: usize,
     pub generation: Generation,
     /// Its machine's clock stood still at some time: two may then think that they hold, and only what
@@ -58,6 +66,13 @@ pub struct Watched {
     pub has_stood: Arc<dyn Fn() -> bool + Send + Sync>,
     /// It could acknowledge at this moment.
     pub is_capable: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl Watched {
+    fn is_the_same(&self, other: &Self) -> bool {
+        let of = |hold: &Self| (hold.machine, hold.node, hold.actor, hold.generation);
+        of(self) == of(other)
+    }
 }
 
 struct Actor {
@@ -144,17 +159,15 @@ impl Checker {
     }
 
     /// A hold is ready for events, with this database. Returns its number.
-    pub fn hold_begins(
-        &self,
-        hold: Watched,
-        head: Option<Base>,
-        image: &Image,
-    ) -> u64 {
+    pub fn hold_begins(&self, hold: Watched, head: Option<Base>, image: &Image) -> u64 {
         let mut state = self.state();
         let result = state.hold_begins(&hold, head, image);
         self.trace.note(|| {
             let at = head.map_or("nothing".into(), |head| head.at.to_string());
-            format!("hold: machine {} holds {} in {} on {at}", hold.machine, hold.actor, hold.generation)
+            format!(
+                "hold: machine {} holds {} in {} on {at}",
+                hold.machine, hold.actor, hold.generation
+            )
         });
         self.note(&mut state, result);
         state.numbers += 1;
@@ -167,7 +180,10 @@ impl Checker {
     pub fn hold_ends(&self, number: u64) {
         if let Some(hold) = self.state().holds.remove(&number) {
             self.trace.note(|| {
-                format!("hold: machine {} leaves {} in {}", hold.machine, hold.actor, hold.generation)
+                format!(
+                    "hold: machine {} leaves {} in {}",
+                    hold.machine, hold.actor, hold.generation
+                )
             });
         }
     }
@@ -266,6 +282,7 @@ impl State {
             if let Some(object) = actor.prefix.object(key) {
                 actor.past.landed(object, body).map_err(|why| format!("actor {number}: {why}"))?;
                 self.counts.snapshots += u64::from(key.ends_with(".snp"));
+                self.counts.merged += u64::from(key.contains(".mrg-"));
                 return actor.check(number);
             }
         }
@@ -289,31 +306,40 @@ impl State {
         head: Option<Base>,
         image: &Image,
     ) -> Result<(), String> {
+        let before = self.holds.len();
+        self.holds.retain(|_, of| !of.is_the_same(hold));
+        // A parked one that woke.
+        let is_known = self.holds.len() < before;
+        self.counts.woken += u64::from(is_known);
         self.counts.holds += 1;
         self.is_alone(hold, None, "begins a hold")?;
         if (hold.has_stood)() {
             return Ok(());
         }
         let actor = &self.actors[hold.actor];
-        if let Some(above) = actor.past.newest().filter(|at| at.generation() >= hold.generation) {
+        let newest = actor.past.newest().filter(|at| at.generation() >= hold.generation);
+        if let (Some(above), false) = (newest, is_known) {
             let (machine, of) = (hold.machine, hold.generation);
             return Err(format!("machine {machine} holds in {of}, and {above} has been written"));
         }
         let whose = format!("machine {} restored actor {}", hold.machine, hold.actor);
         let tokens = image.tokens().map_err(|why| format!("{whose} torn: {why}"))?;
+        // What landed since the listing is not of this chain, be it newer.
+        let mut reset = None;
         if let Some(head) = head {
-            let known = actor.past.at(head);
+            let known = actor.past.find(head);
             let known = known.ok_or_else(|| format!("{whose} at {}, which never was", head.at))?;
-            if known != image {
+            if known.image != *image {
                 return Err(format!("{whose} at {} with other pages than were there", head.at));
             }
+            reset = known.reset;
         }
-        let reset = actor.past.head().and_then(|(_, landed)| landed.reset);
         actor.keeps(&tokens, reset).map_err(|why| format!("{whose}: {why}"))
     }
 
     fn acknowledges(&mut self, number: u64, tokens: &[Token]) -> Result<(), String> {
-        let hold = self.holds.get(&number).ok_or("an acknowledgement of a hold that is over")?.clone();
+        let hold =
+            self.holds.get(&number).ok_or("an acknowledgement of a hold that is over")?.clone();
         self.is_alone(&hold, Some(number), "acknowledges")?;
         let actor = &mut self.actors[hold.actor];
         let newest = actor.past.newest_of(hold.generation);
@@ -330,7 +356,8 @@ impl State {
     }
 
     fn reset_acknowledged(&mut self, number: u64, began: u64) -> Result<(), String> {
-        let hold = self.holds.get(&number).ok_or("an acknowledgement of a hold that is over")?.clone();
+        let hold =
+            self.holds.get(&number).ok_or("an acknowledgement of a hold that is over")?.clone();
         self.is_alone(&hold, Some(number), "acknowledges a reset")?;
         self.counts.resets += 1;
         let actor = &mut self.actors[hold.actor];

@@ -18,16 +18,29 @@ use crate::gate::Gate;
 use crate::image::{Image, Token};
 
 pub struct TokenDatabase {
-    pub(crate) disk: Arc<Disk>,
-    pub(crate) gate: Gate,
-    pub(crate) address: Address,
-    pub(crate) image: Image,
-    pub(crate) changed: BTreeSet<u32>,
-    pub(crate) wants_whole: bool,
-    pub(crate) captured: BTreeMap<u32, Bytes>,
+    disk: Arc<Disk>,
+    gate: Gate,
+    address: Address,
+    image: Image,
+    changed: BTreeSet<u32>,
+    wants_whole: bool,
+    captured: BTreeMap<u32, Bytes>,
 }
 
 impl TokenDatabase {
+    /// Opens the actor's database, a new one when there is none.
+    pub fn open(disk: &Arc<Disk>, address: &Address, gate: &Gate) -> Self {
+        Self {
+            disk: Arc::clone(disk),
+            gate: gate.clone(),
+            address: address.clone(),
+            image: disk.opened(address),
+            changed: BTreeSet::new(),
+            wants_whole: false,
+            captured: BTreeMap::new(),
+        }
+    }
+
     /// Commits one token. A token that is there changes nothing: false then.
     pub fn add(&mut self, token: Token) -> Result<bool, StorageFault> {
         if self.has(token) {

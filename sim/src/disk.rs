@@ -11,7 +11,6 @@ use wasmkeep_supervisors::lease::Session;
 use wasmkeep_supervisors::ports::{LocalFiles, Restoring, StorageFault};
 use wasmkeep_supervisors::twin::{Twin, is_broken};
 
-use crate::database::TokenDatabase;
 use crate::dice::Dice;
 use crate::gate::Gate;
 use crate::image::Image;
@@ -91,24 +90,16 @@ impl Disk {
         self.state().session = None;
     }
 
-    /// Opens the actor's database, a new one when there is none.
-    pub fn open(self: &Arc<Self>, address: &Address, gate: &Gate) -> TokenDatabase {
+    /// What is in the actor's file, which is about to be used. A new one when there is none.
+    pub(crate) fn opened(&self, address: &Address) -> Image {
         let mut state = self.state();
         state.inodes += 1;
-        let inode = state.inodes;
-        let file = state.files.entry(address.clone()).or_insert_with(|| File { inode, ..File::default() });
+        let file = File { inode: state.inodes, ..File::default() };
+        let file = state.files.entry(address.clone()).or_insert(file);
         if !is_broken(Twin::TrustsFileAfterCrash) {
             file.sidecar = None;
         }
-        TokenDatabase {
-            disk: Arc::clone(self),
-            gate: gate.clone(),
-            address: address.clone(),
-            image: file.image.clone(),
-            changed: Default::default(),
-            wants_whole: false,
-            captured: BTreeMap::new(),
-        }
+        file.image.clone()
     }
 
     pub(crate) fn committed(&self, address: &Address, image: &Image, frames: usize) {

@@ -112,6 +112,8 @@ pub struct Mood {
     pub slow_polls: bool,
     /// Every way to the bucket is long.
     pub far: bool,
+    /// States of a while ago can be restored.
+    pub retains: bool,
     /// Some holds have many events.
     pub bursts: bool,
     /// No faults at all but those of a script.
@@ -152,6 +154,11 @@ impl Fates {
         self.state().script.push_back(scripted);
     }
 
+    /// Nothing is scripted for the machine any more.
+    pub fn forget(&self, machine: usize) {
+        self.state().script.retain(|scripted| scripted.machine != machine);
+    }
+
     pub fn change(&self, machine: usize, change: impl FnOnce(&mut Way)) {
         change(&mut self.state().ways[machine]);
     }
@@ -184,7 +191,13 @@ impl Fates {
         let mean = if self.mood.far { 0.4 } else { 0.05 };
         let mut fate = Fate::after(dice.delay(mean));
         let (bad, back) = (dice.unit(), dice.unit());
-        let often = if is_slow { 0.7 } else if is_late_one { 0.4 } else { 0.05 };
+        let often = if is_slow {
+            0.7
+        } else if is_late_one {
+            0.4
+        } else {
+            0.05
+        };
         if writes && bad < often {
             fate.reaches = Some(dice.seconds(0.0, LATEST));
         }

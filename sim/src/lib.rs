@@ -3,6 +3,8 @@
 //!
 //! docs/internals/simulation.md says what is simulated, what is checked, and what is not.
 
+pub mod runtime;
+
 pub mod dice;
 
 pub mod trace;
@@ -40,5 +42,7 @@ pub mod node;
 pub mod workload;
 
 pub mod world;
+
+pub mod scene;
 
 pub mod sweep;

@@ -8,7 +8,8 @@ use wasmkeep_sim::sweep::{Until, sweep};
 use wasmkeep_sim::world::{Setup, run};
 use wasmkeep_supervisors::twin::Twin;
 
-const USAGE: &str = "usage: wasmkeep-sim [--seeds N] [--from SEED] [--seed SEED] [--twin NAME] | --twins N";
+const USAGE: &str =
+    "usage: wasmkeep-sim [--seeds N] [--from SEED] [--seed SEED] [--twin NAME] | --twins N";
 const SEEDS: u64 = 2_000;
 
 #[derive(Default)]
@@ -22,7 +23,9 @@ struct Options {
 
 fn main() -> ExitCode {
     match parse(std::env::args().skip(1)) {
-        Ok(Options { seed: Some(seed), twin, .. }) => replay(Setup { seed, twin, keeps_trace: true }),
+        Ok(Options { seed: Some(seed), twin, .. }) => {
+            replay(Setup { seed, twin, keeps_trace: true })
+        }
         Ok(Options { twins: Some(seeds), from, .. }) => twins(from..from + seeds),
         Ok(options) => many(&options),
         Err(why) => {

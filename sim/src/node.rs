@@ -61,12 +61,15 @@ pub struct EndOfNode {
 pub struct Node {
     pub machine: Arc<Machine>,
     pub shared: Arc<Shared>,
+    /// Unlike every other node's.
+    pub number: u64,
     pub gate: Gate,
     pub clock: Arc<dyn Steady>,
     pub dice: Dice,
     pub peers: Arc<Peers>,
     pub owners: Arc<Owners>,
     pub replicas: Arc<Replicas>,
+    validity: Arc<Validity>,
     disk: Arc<Disk>,
     orders: watch::Sender<Order>,
     tasks: Mutex<Vec<AbortHandle>>,
@@ -113,12 +116,14 @@ impl Node {
         let node = Arc::new(Self {
             machine: Arc::clone(machine),
             shared: Arc::clone(shared),
+            number: dice.next(),
             gate,
             clock: Arc::clone(&ports.clock),
             dice,
             peers,
             owners,
             replicas,
+            validity: Arc::clone(&ports.validity),
             disk,
             orders,
             tasks: Mutex::default(),
@@ -184,6 +189,10 @@ impl Node {
         });
     }
 
+    pub fn is_live(&self) -> bool {
+        !self.gate.is_dead() && self.validity.term().is_some()
+    }
+
     pub fn order(&self, order: Order) {
         self.orders.send_replace(order);
     }
@@ -193,7 +202,7 @@ impl Node {
     }
 
     pub fn open(&self, address: &Address) -> TokenDatabase {
-        self.disk.open(address, &self.gate)
+        TokenDatabase::open(&self.disk, address, &self.gate)
     }
 
     /// All it had in memory is gone, and nothing it started goes on.
@@ -243,7 +252,7 @@ impl Ports {
             files: Arc::new(files),
             wall,
             metrics: Arc::clone(&shared.metrics),
-            retention: Duration::ZERO,
+            retention: Duration::from_secs(if shared.mood.retains { 30 } else { 0 }),
         }
     }
 }

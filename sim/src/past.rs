@@ -100,7 +100,8 @@ impl Past {
         Ok(())
     }
 
-    fn find(&self, base: Base) -> Option<&Landed> {
+    /// That very segment, if it ever landed.
+    pub fn find(&self, base: Base) -> Option<&Landed> {
         self.segments.get(&base.at).filter(|segment| segment.hash == base.hash)
     }
 
@@ -111,10 +112,6 @@ impl Past {
             _ => None,
         })?;
         Some((newest, self.segments.get(&newest)?))
-    }
-
-    pub fn at(&self, base: Base) -> Option<&Image> {
-        self.find(base).map(|segment| &segment.image)
     }
 
     /// The newest segment that ever landed.

@@ -34,7 +34,10 @@ impl Records {
                 }
                 let holder = (node.clone(), *session);
                 if let Some(other) = self.holders.insert(next.generation, holder) {
-                    return Err(format!("generation {} is given twice: {other:?}", next.generation));
+                    return Err(format!(
+                        "generation {} is given twice: {other:?}",
+                        next.generation
+                    ));
                 }
                 let is_taken = |last: OwnerRecord| match last.holder {
                     Holder::Held { node: of, .. } => of != *node,

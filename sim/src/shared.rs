@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use prometheus::proto::Metric;
 use tokio::time::Instant;
-use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::address::{ActorName, Address, App, Class, Tenant};
+use wasmkeep_supervisors::metrics::Metrics;
 
 use crate::bucket::Store;
 use crate::checker::Checker;
@@ -28,7 +29,12 @@ pub struct Shared {
 
 impl Shared {
     /// For so many machines and actors.
-    pub fn new(dice: Dice, mood: Mood, (machines, actors): (usize, usize), keeps_trace: bool) -> Self {
+    pub fn new(
+        dice: Dice,
+        mood: Mood,
+        (machines, actors): (usize, usize),
+        keeps_trace: bool,
+    ) -> Self {
         let trace = Arc::new(Trace::new(keeps_trace));
         let actors: Vec<Address> = (0..actors).map(address).collect();
         let checker = Checker::new(&actors, &App::default_app(), Arc::clone(&trace));
@@ -43,6 +49,15 @@ impl Shared {
     pub fn quiet_begins(&self) {
         self.is_quiet.store(true, Ordering::Relaxed);
         self.fates.heal();
+    }
+
+    /// Holds that cost one write: nobody had held since the node's own release.
+    pub fn unlisted_holds(&self) -> u64 {
+        let families = self.metrics.registry.gather();
+        let holds = families.iter().filter(|family| family.name() == "wasmkeep_holds_total");
+        let all = holds.flat_map(|family| family.get_metric());
+        let is_one = |of: &&Metric| of.get_label().iter().any(|label| label.value() == "unchanged");
+        all.filter(is_one).map(|of| of.get_counter().get_value() as u64).sum()
     }
 
     pub fn is_quiet(&self) -> bool {

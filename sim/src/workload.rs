@@ -9,6 +9,7 @@ use tokio::select;
 use wasmkeep_supervisors::address::NodeId;
 use wasmkeep_supervisors::lease::Order;
 use wasmkeep_supervisors::ownership::AcquireError;
+use wasmkeep_supervisors::ports::StorageFault;
 use wasmkeep_supervisors::replica::{Held, HoldError, Holding, Lost};
 
 use crate::checker::Watched;
@@ -20,7 +21,8 @@ use crate::node::Node;
 const EARLY: Duration = Duration::from_secs(2);
 
 /// An event may stop the node's work on an actor.
-enum Next {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
     Goes,
     GivesUp,
 }
@@ -30,6 +32,9 @@ pub async fn serve(node: Arc<Node>, actor: usize) {
     loop {
         node.clock.sleep(node.dice.seconds(0.2, 5.0)).await;
         if node.ordered() != Order::Serve {
+            for held in node.replicas.unpark_all() {
+                held.leave(None, None).await;
+            }
             continue;
         }
         let address = &node.shared.actors[actor];
@@ -56,8 +61,8 @@ fn failed(node: &Node, actor: usize, error: &HoldError) {
 }
 
 /// One hold, from its first event to its last.
-struct Visit<'a> {
-    node: &'a Arc<Node>,
+pub struct Visit {
+    node: Arc<Node>,
     actor: usize,
     held: Held,
     database: TokenDatabase,
@@ -66,14 +71,15 @@ struct Visit<'a> {
     is_burst: bool,
 }
 
-impl<'a> Visit<'a> {
-    fn begin(node: &'a Arc<Node>, actor: usize, held: Held) -> Self {
+impl Visit {
+    pub fn begin(node: &Arc<Node>, actor: usize, held: Held) -> Self {
         let shared = &node.shared;
         let database = node.open(&shared.actors[actor]);
         let (right, gate) = (held.right().clone(), node.gate.clone());
         let clock = node.machine.clock.clone();
         let watched = Watched {
             machine: node.machine.number,
+            node: node.number,
             actor,
             generation: held.generation(),
             has_stood: Arc::new(move || clock.has_stood()),
@@ -81,11 +87,13 @@ impl<'a> Visit<'a> {
         };
         let watched = shared.checker.hold_begins(watched, held.head(), database.image());
         let is_burst = shared.mood.bursts && node.dice.chance(0.5);
+        let node = Arc::clone(node);
         Self { node, actor, held, database, watched, is_burst }
     }
 
     async fn run(mut self) {
-        let dice = &self.node.dice;
+        let node = Arc::clone(&self.node);
+        let dice = &node.dice;
         let mut events: u32 = match self.is_burst {
             true => *dice.one_of(&[20, 80, 100]),
             false => *dice.one_of(&[0, 0, 1, 2, 3, 5]),
@@ -95,11 +103,14 @@ impl<'a> Visit<'a> {
         }
         loop {
             if events == 0 || self.node.ordered() != Order::Serve {
-                if self.node.ordered() == Order::Serve && dice.chance(0.25) {
-                    // Parked, then woken.
-                    self.wait(dice.seconds(0.0, 12.0)).await;
-                } else {
-                    return self.leave().await;
+                match dice.unit() {
+                    x if x < 0.15 && self.node.ordered() == Order::Serve => {
+                        self.wait(dice.seconds(0.0, 12.0)).await;
+                    }
+                    x if x < 0.3 && self.node.ordered() == Order::Serve => {
+                        return self.park().await;
+                    }
+                    _ => return self.leave().await,
                 }
                 events = *dice.one_of(&[0, 1, 2]);
             }
@@ -119,7 +130,7 @@ impl<'a> Visit<'a> {
     }
 
     /// Between two events what was committed goes to the bucket.
-    async fn wait(&mut self, time: Duration) {
+    pub async fn wait(&mut self, time: Duration) {
         let until = self.node.clock.sleep(time);
         tokio::pin!(until);
         loop {
@@ -135,9 +146,9 @@ impl<'a> Visit<'a> {
     }
 
     async fn event(&mut self) -> Next {
-        let dice = &self.node.dice;
-        let checker = &self.node.shared.checker;
-        let is_quiet = self.node.shared.is_quiet();
+        let node = Arc::clone(&self.node);
+        let (dice, checker) = (&node.dice, &node.shared.checker);
+        let is_quiet = node.shared.is_quiet();
         match dice.unit() {
             x if x < 0.03 && !is_quiet => return self.reset().await,
             x if x < 0.3 && !is_quiet => {
@@ -152,7 +163,7 @@ impl<'a> Visit<'a> {
                 let token = if is_retry { *dice.one_of(&doubtful) } else { checker.new_token() };
                 match self.commit(token) {
                     Ok(changes) => checker.count(|counts| counts.unchanged += u64::from(!changes)),
-                    Err(()) => return Next::GivesUp,
+                    Err(_) => return Next::GivesUp,
                 }
                 if let Next::GivesUp = self.durable().await {
                     return Next::GivesUp;
@@ -165,17 +176,25 @@ impl<'a> Visit<'a> {
         }
     }
 
+    pub fn held(&self) -> &Held {
+        &self.held
+    }
+
+    pub fn has(&self, token: Token) -> bool {
+        self.database.has(token)
+    }
+
     /// Whether it changed anything.
-    fn commit(&mut self, token: Token) -> Result<bool, ()> {
+    pub fn commit(&mut self, token: Token) -> Result<bool, StorageFault> {
         if !self.database.has(token) {
             self.node.shared.checker.issues(self.actor, token);
         }
-        self.database.add(token).map_err(drop)
+        self.database.add(token)
     }
 
     /// Everything that is in the database now.
-    async fn durable(&mut self) -> Next {
-        let node = self.node;
+    pub async fn durable(&mut self) -> Next {
+        let node = Arc::clone(&self.node);
         let tokens: BTreeSet<Token> = self.database.image().tokens().unwrap_or_default();
         let patience = match node.shared.mood.late_segments {
             true => EARLY,
@@ -199,8 +218,8 @@ impl<'a> Visit<'a> {
         }
     }
 
-    async fn reset(&mut self) -> Next {
-        let checker = &self.node.shared.checker;
+    pub async fn reset(&mut self) -> Next {
+        let checker = Arc::clone(&self.node.shared.checker);
         let began = checker.reset_begins();
         if self.database.clear().is_err() || self.held.reset(&mut self.database).await.is_err() {
             return Next::GivesUp;
@@ -209,22 +228,31 @@ impl<'a> Visit<'a> {
         Next::Goes
     }
 
-    fn give_up(self) {
+    pub fn give_up(self) {
         let checker = &self.node.shared.checker;
         checker.hold_ends(self.watched);
         if self.held.lost() == Some(Lost::Conflict) {
             let machine = self.node.machine.number;
-            checker.breaks(format!("machine {machine} met another's segment in its own generation"));
+            checker
+                .breaks(format!("machine {machine} met another's segment in its own generation"));
         }
         drop(self.database);
         self.held.give_up();
     }
 
+    /// The actor leaves memory, and the hold stays: the next event finds it, if it is still valid.
+    pub async fn park(self) {
+        let Self { node, held, database, watched, .. } = self;
+        if !held.park(Some(Box::new(database))).await {
+            node.shared.checker.hold_ends(watched);
+        }
+    }
+
     /// The hold ends for its clients before anything of the release is sent.
-    async fn leave(self) {
+    pub async fn leave(self) {
         let Self { node, held, database, watched, .. } = self;
         node.shared.checker.hold_ends(watched);
-        let next = match node.dice.chance(0.1) {
+        let next = match !node.shared.mood.calm && node.dice.chance(0.1) {
             true => NodeId::parse(node.dice.one_of::<&str>(&["n0", "n1", "n2"])).ok(),
             false => None,
         };

@@ -16,11 +16,14 @@ use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::fate::Mood;
 use crate::faults::{Crashed, Fault, Planned, plan};
+use crate::image::Image;
 use crate::node::{EndOfNode, Machine, Node};
+use crate::runtime;
 use crate::shared::Shared;
 use crate::workload::serve;
 
-const NODES: usize = 3;
+/// Machines with names of their own; one more has the first one's name.
+pub const NODES: usize = 3;
 /// Nothing goes wrong after this.
 const FAULTS_UNTIL: f64 = 130.0;
 /// All faults are over.
@@ -56,15 +59,13 @@ pub struct Outcome {
 /// Plays one seed to its end.
 pub fn run(setup: Setup) -> Outcome {
     let _left_out = setup.twin.map(leave_out);
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_time().start_paused(true).build();
-    let runtime = runtime.expect("a runtime needs a thread and nothing else");
-    runtime.block_on(async {
+    runtime::of(setup.seed).block_on(async {
         let dice = Dice::new(setup.seed);
         let mood = Mood {
             late_segments: dice.chance(0.5),
             slow_polls: dice.chance(0.25),
             far: dice.chance(0.2),
+            retains: dice.chance(0.3),
             bursts: dice.chance(0.1),
             calm: false,
         };
@@ -73,8 +74,10 @@ pub fn run(setup: Setup) -> Outcome {
         let shared = Shared::new(dice, mood, (NODES + 1, actors), setup.keeps_trace);
         let world = World::new(Arc::new(shared));
         before::fill(&world.shared);
+        world.fill_disks();
         world.play(faults).await;
         let shared = &world.shared;
+        shared.checker.count(|counts| counts.unlisted = shared.unlisted_holds());
         let broken = shared.checker.broken();
         Outcome { broken, counts: shared.checker.counts(), trace: shared.trace.take() }
     })
@@ -97,6 +100,22 @@ impl World {
         Arc::new(Self { shared, machines, nodes, ends, ended: Mutex::new(Some(ended)) })
     }
 
+    /// Some actors lived on the first machine while that had no bucket.
+    fn fill_disks(&self) {
+        let (shared, dice) = (&self.shared, &self.shared.dice);
+        for (number, address) in shared.actors.iter().enumerate() {
+            if dice.chance(0.1) {
+                let mut image = Image::default();
+                for _ in 0..5 {
+                    let token = shared.checker.new_token();
+                    shared.checker.issues(number, token);
+                    image.add(token);
+                }
+                self.machines[0].disk().put_single(address, image);
+            }
+        }
+    }
+
     /// The whole run, or up to the moment at which a promise was broken.
     async fn play(self: &Arc<Self>, faults: Vec<Planned>) {
         let whole = async {
@@ -113,6 +132,11 @@ impl World {
             () = self.start_those_that_ended() => {}
             () = whole => {}
         }
+        self.stop();
+    }
+
+    /// All nodes are gone.
+    pub fn stop(&self) {
         (0..self.machines.len()).for_each(|machine| self.crash(machine));
     }
 
@@ -143,7 +167,9 @@ impl World {
                 }
             }
             Fault::Restart { down } => self.restart(machine, down),
-            Fault::CutLease { time } => fates.change(machine, |way| way.lease_cut = Some(now + time)),
+            Fault::CutLease { time } => {
+                fates.change(machine, |way| way.lease_cut = Some(now + time))
+            }
             Fault::Cut { time } => fates.change(machine, |way| way.cut = Some(now + time)),
             Fault::Slow { time } => fates.change(machine, |way| way.slow = Some(now + time)),
             Fault::Fence { by } => self.fence(machine, by),
@@ -151,7 +177,7 @@ impl World {
         }
     }
 
-    fn damage(&self, machine: usize, what: Crashed) {
+    pub fn damage(&self, machine: usize, what: Crashed) {
         let of = &self.machines[machine];
         match what {
             Crashed::Process => {}
@@ -192,7 +218,9 @@ impl World {
         while let Some(EndOfNode { machine, session, ended }) = ended.recv().await {
             self.shared.trace.note(|| format!("machine {machine}: its lease ended: {ended:?}"));
             match (&ended, session) {
-                (Ended::Fenced { .. }, Some(session)) => self.shared.checker.ended(machine, session),
+                (Ended::Fenced { .. }, Some(session)) => {
+                    self.shared.checker.ended(machine, session)
+                }
                 (Ended::Denied(denial), _) => self.shared.checker.breaks(denial.to_string()),
                 _ => {}
             }
@@ -209,7 +237,8 @@ impl World {
         self.shared.quiet_begins();
         self.shared.trace.note(|| "quiet begins".into());
         let actors = 0..self.shared.actors.len();
-        let before: Vec<u64> = actors.clone().map(|actor| checker.acknowledgements(actor)).collect();
+        let before: Vec<u64> =
+            actors.clone().map(|actor| checker.acknowledgements(actor)).collect();
         let is_written = |actor: &usize| checker.acknowledgements(*actor) > before[*actor];
         let until = tokio::time::Instant::now() + RECOVERY;
         while !actors.clone().all(|actor| is_written(&actor)) {
@@ -220,7 +249,7 @@ impl World {
             }
             sleep(Duration::from_secs(1)).await;
         }
-        (0..self.machines.len()).for_each(|machine| self.crash(machine));
+        self.stop();
         sleep(LATE_WRITES).await;
     }
 
@@ -235,12 +264,17 @@ impl World {
     }
 
     fn start(&self, machine: usize) {
-        self.shared.trace.note(|| format!("machine {machine} starts"));
-        let node = Node::start(&self.shared, &self.machines[machine], self.ends.clone());
+        let node = self.start_without_clients(machine);
         for actor in 0..self.shared.actors.len() {
             node.spawn(serve(Arc::clone(&node), actor));
         }
-        lock(&self.nodes)[machine] = Some(node);
+    }
+
+    pub fn start_without_clients(&self, machine: usize) -> Arc<Node> {
+        self.shared.trace.note(|| format!("machine {machine} starts"));
+        let node = Node::start(&self.shared, &self.machines[machine], self.ends.clone());
+        lock(&self.nodes)[machine] = Some(Arc::clone(&node));
+        node
     }
 
     pub fn crash(&self, machine: usize) {

@@ -61,10 +61,11 @@ impl LocalFiles for LocalDatabases {
         let path = self.path(address);
         make_folder(&path)?;
         let image = beside(&path, "restore");
+        // A task of a restore that was given up may still write there: it keeps a file without a name.
+        remove_file(&image)?;
         let file = OpenOptions::new()
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .mode(0o600)
             .open(&image)
             .map_err(|error| fault("create", &image, &error))?;
@@ -93,7 +94,8 @@ impl LocalDatabase {
         })
     }
 
-    /// This node has no bucket: what the file is from here on is nobody's copy.
+    /// This node has no bucket: what the file is from here on is nobody's copy. It is looked for in the
+    /// file, so it does not stay in the log.
     pub(super) fn become_own(&mut self) -> Result<(), StorageFault> {
         let changed = self.hooks.as_host(|| {
             let id: u32 =
@@ -101,9 +103,12 @@ impl LocalDatabase {
             if id == IS_COPY {
                 self.connection.execute_batch("PRAGMA application_id = 0")?;
             }
-            Ok(())
+            Ok(id == IS_COPY)
         });
-        changed.map_err(|error: rusqlite::Error| self.fault("write", error))
+        match changed.map_err(|error: rusqlite::Error| self.fault("write", error))? {
+            true => off_runtime(|| self.checkpoint()),
+            false => Ok(()),
+        }
     }
 
     /// Closes the files, and says which state they are if nothing speaks against it.
@@ -284,6 +289,15 @@ struct Image {
     data_dir: Arc<DataDir>,
 }
 
+impl Image {
+    /// Whether its file still has that name.
+    fn is_at(&self, path: &Path) -> bool {
+        let named = fs::symlink_metadata(path).map(|found| found.ino());
+        let own = self.file.metadata().map(|own| own.ino());
+        matches!((named, own), (Ok(named), Ok(own)) if named == own)
+    }
+}
+
 impl Restoring for Image {
     fn write(&mut self, page: u32, bytes: &[u8]) -> Result<(), StorageFault> {
         let written = self.file.write_all_at(bytes, page_offset(page));
@@ -295,7 +309,13 @@ impl Restoring for Image {
         if db_pages == 0 {
             return Ok(());
         }
-        let Some(image) = self.image.take() else { return Ok(()) };
+        let Some(image) = self.image.take().filter(|image| self.is_at(image)) else {
+            return Err(StorageFault {
+                operation: "finish",
+                path: self.path.display().to_string(),
+                cause: "another restore has taken the image's place".into(),
+            });
+        };
         let bytes = u64::from(db_pages) * PAGE_BYTES as u64;
         let placed = self.file.set_len(bytes).and_then(|()| fs::rename(&image, &self.path));
         if let Err(error) = placed {
@@ -312,7 +332,7 @@ impl Restoring for Image {
 
 impl Drop for Image {
     fn drop(&mut self) {
-        if let Some(image) = &self.image {
+        if let Some(image) = self.image.as_ref().filter(|image| self.is_at(image)) {
             // What stays is written over by the next restore.
             let _ = fs::remove_file(image);
         }

@@ -96,7 +96,7 @@ impl LocalDatabase {
     }
 
     /// Moves the whole WAL into the database file, both synced, and empties it.
-    fn checkpoint(&mut self) -> Result<(), StorageFault> {
+    pub(super) fn checkpoint(&mut self) -> Result<(), StorageFault> {
         match self.hooks.as_host(|| checkpoint(&self.connection)) {
             Ok(()) => self.hooks.wal_frames.set(0),
             // The pages stay in the WAL until there is room; nothing is lost by that.

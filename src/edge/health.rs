@@ -19,7 +19,7 @@ pub fn handle(path: &str, state: &Data<EdgeState>) -> HttpResponse {
         Some("ready") => {
             let mut response = HttpResponse::ServiceUnavailable();
             response.insert_header((RETRY_AFTER, "1"));
-            text(response, "not ready: the node is starting or stopping\n")
+            text(response, "not ready: the node is starting or stopping, or has no lease\n")
         }
         Some("metrics") => metrics(state),
         _ => respond::refusal(

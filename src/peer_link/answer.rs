@@ -13,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use wasmkeep_supervisors::event::{Body, BodyError, Header, Reply};
 use wasmkeep_supervisors::limits::PEER_HEAD_WAIT;
-use wasmkeep_supervisors::relay::{ANSWER, Answer};
+use wasmkeep_supervisors::relay::{ANSWER, Answer, HopError};
 
 use super::body::Gate;
 use super::connect::Connection;
@@ -23,9 +23,11 @@ use super::line::Line;
 const WHOLE_BYTES_MAX: u64 = 64 * 1024;
 const CONTENT_LENGTH: &[u8] = b"content-length";
 
-/// What is read of a response's head; none when no node of WasmKeep wrote it.
-pub fn read(response: &http::Response<Incoming>) -> Option<Answer> {
-    Answer::decode(response.headers().get(ANSWER)?.as_bytes()).ok()
+/// What is read of a response's head; none when no node of WasmKeep wrote it. One that was written and
+/// cannot be read may be an answer of any kind: then the event may have run.
+pub fn read(response: &http::Response<Incoming>) -> Result<Option<Answer>, HopError> {
+    let said = response.headers().get(ANSWER);
+    said.map(|said| Answer::decode(said.as_bytes())).transpose()
 }
 
 /// An exchange that is not over: its connection, and its place among those of the peer.

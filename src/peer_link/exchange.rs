@@ -62,7 +62,8 @@ impl Exchange {
             Err(unanswered) => return outcome.unanswered(unanswered, || taken.together()),
         };
         let ongoing = self.goes_on(connection, gate);
-        match answer::read(&response) {
+        let Ok(said) = answer::read(&response) else { return outcome.lost() };
+        match said {
             Some(Answer::Reply { status, headers }) => {
                 match answer::reply(status, headers, response.into_body(), ongoing).await {
                     Some(reply) => {
@@ -102,7 +103,7 @@ impl Exchange {
             Err(unanswered) => return outcome.unanswered(unanswered, returned),
         };
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            let said = answer::read(&response);
+            let Ok(said) = answer::read(&response) else { return outcome.lost() };
             self.goes_on(connection, None).ends_if_empty(&response);
             return outcome.said(said, returned);
         }
@@ -130,7 +131,7 @@ impl Exchange {
             }
             Err(_) => return Err(NotReached::TooSlow),
         };
-        let said = answer::read(&response);
+        let said = answer::read(&response).ok().flatten();
         self.goes_on(connection, None).ends_if_empty(&response);
         match said {
             Some(Answer::NotTaken(HopRefused::Stranger)) => Err(NotReached::Stranger),

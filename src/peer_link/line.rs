@@ -97,6 +97,11 @@ impl Line {
         });
     }
 
+    #[cfg(test)]
+    pub fn kept_connections(&self) -> usize {
+        self.kept().len()
+    }
+
     fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
         // No change of the list can panic half-way.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)

@@ -40,13 +40,17 @@ pub struct PeerLinks {
     /// Where connections live: those who ask may be on threads that end before them.
     runtime: Handle,
     lines: Mutex<HashMap<PeerAt, Arc<Line>>>,
+    /// What was said at the last hello.
+    lease: Mutex<Option<Bytes>>,
     metrics: Arc<Metrics>,
 }
 
 impl PeerLinks {
     /// Its connections run on the current runtime.
     pub fn new(identity: Arc<Identity>, metrics: Arc<Metrics>) -> Arc<Self> {
-        Arc::new(Self { identity, runtime: Handle::current(), lines: Mutex::default(), metrics })
+        let runtime = Handle::current();
+        let (lines, lease) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { identity, runtime, lines, lease, metrics })
     }
 
     /// The connections to one peer. A peer that was started anew is another one.
@@ -73,6 +77,47 @@ impl PeerLinks {
     async fn word(&self, to: PeerAt, path: &'static str, said: Bytes) -> Result<(), NotReached> {
         self.exchange(to)?.word(path, said).await
     }
+
+    /// This node's lease, for peers that have not seen it yet.
+    pub fn says(&self, lease: Bytes) {
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = Some(lease);
+    }
+
+    /// To a peer that has not seen this node's lease yet: it is told to look. False when there is
+    /// nothing to tell, or it does not help.
+    async fn is_known_after_hello(&self, to: &PeerAt) -> bool {
+        let lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match lease {
+            Some(lease) => self.word(to.clone(), HELLO_PATH, lease).await.is_ok(),
+            None => false,
+        }
+    }
+
+    async fn relay_once(
+        &self,
+        to: PeerAt,
+        hops: Hops,
+        event: Event,
+    ) -> Result<Reply, RelayError<Box<Event>>> {
+        let outcome = Outcome::of(&self.metrics);
+        match self.exchange(to) {
+            Ok(exchange) => exchange.event(hops, event, outcome).await,
+            Err(cause) => outcome.not_reached(Box::new(event), cause),
+        }
+    }
+
+    async fn open_once(
+        &self,
+        to: PeerAt,
+        hops: Hops,
+        asked: SocketAsked,
+    ) -> Result<PeerSocket, RelayError<Box<SocketAsked>>> {
+        let outcome = Outcome::of(&self.metrics);
+        match self.exchange(to) {
+            Ok(exchange) => exchange.socket(hops, asked, outcome).await,
+            Err(cause) => outcome.not_reached(Box::new(asked), cause),
+        }
+    }
 }
 
 impl PeerLink for PeerLinks {
@@ -83,11 +128,14 @@ impl PeerLink for PeerLinks {
         event: Event,
     ) -> LinkFuture<'_, Result<Reply, RelayError<Box<Event>>>> {
         Box::pin(async move {
-            let outcome = Outcome::of(&self.metrics);
-            match self.exchange(to) {
-                Ok(exchange) => exchange.event(hops, event, outcome).await,
-                Err(cause) => outcome.not_reached(Box::new(event), cause),
+            let returned = match self.relay_once(to.clone(), hops, event).await {
+                Err(RelayError::NotReached { returned, cause: NotReached::Stranger }) => returned,
+                answered => return answered,
+            };
+            if self.is_known_after_hello(&to).await {
+                return self.relay_once(to, hops, *returned).await;
             }
+            Err(RelayError::NotReached { returned, cause: NotReached::Stranger })
         })
     }
 
@@ -98,15 +146,19 @@ impl PeerLink for PeerLinks {
         asked: SocketAsked,
     ) -> LinkFuture<'_, Result<PeerSocket, RelayError<Box<SocketAsked>>>> {
         Box::pin(async move {
-            let outcome = Outcome::of(&self.metrics);
-            match self.exchange(to) {
-                Ok(exchange) => exchange.socket(hops, asked, outcome).await,
-                Err(cause) => outcome.not_reached(Box::new(asked), cause),
+            let returned = match self.open_once(to.clone(), hops, asked).await {
+                Err(RelayError::NotReached { returned, cause: NotReached::Stranger }) => returned,
+                opened => return opened,
+            };
+            if self.is_known_after_hello(&to).await {
+                return self.open_once(to, hops, *returned).await;
             }
+            Err(RelayError::NotReached { returned, cause: NotReached::Stranger })
         })
     }
 
     fn hello(&self, to: PeerAt, lease: Bytes) -> LinkFuture<'_, Result<(), NotReached>> {
+        self.says(lease.clone());
         Box::pin(self.word(to, HELLO_PATH, lease))
     }
 

@@ -18,7 +18,7 @@ use wasmkeep_supervisors::lease::{
 use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::node::{Peer, Peers, PeersParts};
 use wasmkeep_supervisors::ownership::{Owners, OwnersParts};
-use wasmkeep_supervisors::ports::{Bucket, Clock, PeerAt, Steady, Wait};
+use wasmkeep_supervisors::ports::{Bucket, Clock, PeerAt, PeerLink, Steady, Wait};
 use wasmkeep_supervisors::replica::{ReplicaParts, Replicas};
 use wasmkeep_supervisors::tree::{ClusterPorts, PeersOfTree, Tree};
 
@@ -62,6 +62,7 @@ pub struct Member {
     /// With connections of its own: the lease's are never behind an upload.
     lease_bucket: Arc<dyn Bucket>,
     identity: Arc<Identity>,
+    link: Arc<PeerLinks>,
     app: App,
     ports: ClusterPorts,
     validity: Arc<Validity>,
@@ -143,8 +144,12 @@ impl Member {
             retention: Duration::ZERO,
         });
         let link = PeerLinks::new(Arc::clone(&identity), Arc::clone(&metrics));
-        let ports =
-            ClusterPorts { validity: Arc::clone(&validity), replicas, peers, link: link as _ };
+        let ports = ClusterPorts {
+            validity: Arc::clone(&validity),
+            replicas,
+            peers,
+            link: Arc::clone(&link) as _,
+        };
         Ok(Self {
             settings: settings.clone(),
             data_dir,
@@ -152,6 +157,7 @@ impl Member {
             bucket,
             lease_bucket,
             identity,
+            link,
             app,
             ports,
             validity,
@@ -196,9 +202,15 @@ impl Member {
 
     /// Tells the others that this node has started: they look at its lease at once.
     fn greets(&self) -> impl Future<Output = ()> + Send + use<> {
-        let ClusterPorts { link, peers, .. } = self.ports.clone();
+        let (link, peers) = (Arc::clone(&self.link), Arc::clone(&self.ports.peers));
         let (bucket, key) = (self.bucket.clone(), lease_key(&self.settings.node));
         async move {
+            let lease = match bucket.get(&key, Wait::Lease).await {
+                Ok(lease) => lease.body,
+                Err(error) => return tracing::debug!(%error, "own lease not read"),
+            };
+            // Nodes that start together find one another by what they send.
+            link.says(lease.clone());
             // Its own first look at the others goes on meanwhile.
             for _ in 0..GREET_LOOKS {
                 if !peers.all().is_empty() {
@@ -206,14 +218,10 @@ impl Member {
                 }
                 tokio::time::sleep(GREET_LOOK).await;
             }
-            let lease = match bucket.get(&key, Wait::Lease).await {
-                Ok(lease) => lease.body,
-                Err(error) => return tracing::debug!(%error, "own lease not read"),
-            };
             for peer in peers.all().into_iter().filter(Peer::is_live) {
                 let to = PeerAt { node: peer.node, address: peer.address, key: peer.key };
                 let name = to.node.clone();
-                if let Err(error) = link.hello(to, lease.clone()).await {
+                if let Err(error) = PeerLink::hello(&*link, to, lease.clone()).await {
                     tracing::debug!(peer = %name, %error, "hello not heard");
                 }
             }
@@ -256,6 +264,7 @@ impl Joined {
     pub fn follow(&self, runtime: &Handle, ready: &Arc<AtomicBool>) {
         let (mut view, ready) = (self.lease.view(), Arc::clone(ready));
         let is_leaving = Arc::clone(&self.is_leaving);
+        ready.store(true, Ordering::SeqCst);
         runtime.spawn(async move {
             loop {
                 let seen = view.borrow_and_update().clone();

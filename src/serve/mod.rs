@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -43,7 +43,7 @@ use self::clock::Clocks;
 use self::cluster::{Joined, Joining, Member};
 use self::components::{Files, Loaded};
 use self::console::Console;
-use crate::config::{ClusterSettings, ServeConfig, SharedBucket};
+use crate::config::ServeConfig;
 use crate::database::{DataDir, DatabaseConfig, LocalDatabases};
 use crate::edge::{Commands, ConsoleSpec, Edge, EdgeState, Serves};
 use crate::host::{Components, EngineConfig, GuestEngine, InstanceConfig, Outbound};
@@ -150,7 +150,8 @@ fn run_until(
         };
         Arc::new(tree.front(spec, front))
     });
-    let ready = Arc::new(AtomicBool::new(true));
+    // In a cluster the lease says so.
+    let ready = Arc::new(AtomicBool::new(config.cluster.is_none()));
     let operator = operate::of_node(&data_dir, &tree, &tenant, &app, clocks.manual);
     let console = {
         let _on_it = runtime.enter();
@@ -165,27 +166,27 @@ fn run_until(
         console: None,
         serves: Serves::Everything,
     };
-    let signals = {
-        let _on_it = runtime.enter();
-        Signals::listen()?
-    };
+    let (edge, admin_edge) = start_edges(config, public, cores, &console)?;
+    // Last: from here on other nodes leave actors to this one.
     let joined = member
         .map(|member| member.join(runtime.handle(), &tree, (&tenant, served), CLUSTER_WORKERS));
     let mut joined = joined.transpose()?;
     if let Some(joined) = &joined {
         joined.follow(runtime.handle(), &ready);
     }
-    let (edge, admin_edge) = start_edges(config, public, cores, &console)?;
+    let signals = {
+        let _on_it = runtime.enter();
+        Signals::listen()?
+    };
     let admin = {
         let _on_it = runtime.enter();
         operate::listen(&data_dir, operator)
     };
     tree.begin_alarms();
-    if let Some(ClusterSettings { bucket: SharedBucket::Folder(_), .. }) = &config.cluster {
-        runtime.block_on(adoption::adopt_all(&databases, &tree, &tenant))?;
-    }
     // In a cluster what the databases of this disk say may be long over.
-    if joined.is_none() {
+    if joined.is_some() {
+        runtime.block_on(adoption::adopt_all(&databases, &tree, &tenant))?;
+    } else {
         mend_index(&runtime, databases, tenant, Arc::clone(&tree));
     }
     let reload = Reload { files, tree: Arc::clone(&tree), front: front.clone() };
@@ -320,19 +321,28 @@ async fn until_told(
             std::future::pending::<()>().await;
         }
     };
-    tokio::select! {
+    let ended = tokio::select! {
         // Signals first: one that is left would count as the second.
         biased;
-        _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
-        _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
-        () = others_stop => tracing::info!("another node of this process has ended: stopping"),
-        _ = given_up.wait_for(|given_up| *given_up) => {
-            bail!("the node's processes keep failing: see the log above");
+        _ = terminate.recv() => {
+            tracing::info!("SIGTERM: stopping");
+            Ok(())
         }
-        why = lease_lost => bail!("the node has no lease any more: {why}"),
-    }
+        _ = interrupt.recv() => {
+            tracing::info!("SIGINT: stopping");
+            Ok(())
+        }
+        () = others_stop => {
+            tracing::info!("another node of this process has ended: stopping");
+            Ok(())
+        }
+        _ = given_up.wait_for(|given_up| *given_up) => {
+            Err(anyhow!("the node's processes keep failing: see the log above"))
+        }
+        why = lease_lost => Err(anyhow!("the node has no lease any more: {why}")),
+    };
     tokio::spawn(exit_at_once(terminate, interrupt));
-    Ok(())
+    ended
 }
 
 async fn exit_at_once(mut terminate: Signal, mut interrupt: Signal) {

@@ -409,3 +409,8 @@ pub const PEER_STRANGERS_MAX: usize = 16;
 
 /// How often a connection that the cluster port refuses is logged; all are counted.
 pub const PEER_REFUSAL_LOG_EVERY: Duration = Duration::from_secs(60);
+
+/// When the node stops: how long the cluster port goes on refusing what comes, before it closes idle
+/// connections. A request that meets that end is lost, so it is longer than others go by what they
+/// learned of who has an actor (`OWNER_LEARNED`).
+pub const PEER_STOP_WAIT: Duration = Duration::from_millis(1500);

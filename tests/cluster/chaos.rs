@@ -186,8 +186,12 @@ impl Chaos<'_> {
             let seen: Vec<Json> =
                 (0..NODES.len()).map(|node| self.actor(node, actor).query(rows)).collect();
             assert!(seen.windows(2).all(|two| two[0] == two[1]), "nodes differ about a{actor}");
-            let there: std::collections::HashSet<i64> =
-                seen[0].as_array().expect("rows").iter().filter_map(|row| row[0].as_i64()).collect();
+            let there: std::collections::HashSet<i64> = seen[0]
+                .as_array()
+                .expect("rows")
+                .iter()
+                .filter_map(|row| row[0].as_i64())
+                .collect();
             let lost: Vec<_> =
                 written.acknowledged.iter().filter(|id| !there.contains(id)).collect();
             assert!(lost.is_empty(), "acknowledged and lost from a{actor}: {lost:?}");

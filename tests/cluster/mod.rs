@@ -2,11 +2,12 @@
 
 mod adoption;
 mod chaos;
+mod clocks;
 mod cost;
 mod deletes;
 mod outages;
 mod ownership;
-mod relaying;
+mod relays;
 mod settings;
 mod takeover;
 

@@ -2,7 +2,7 @@
 
 use wasmkeep_testbucket::{ACCESS_KEY, BUCKET, Dialect, SECRET_KEY, TestBucket};
 
-use crate::support::{component, run, wasmkeep};
+use crate::support::{Cluster, component, run, wasmkeep};
 
 #[track_caller]
 fn refused(flags: &[&str], code: i32, parts: &[&str]) {
@@ -42,4 +42,18 @@ fn a_bucket_whose_conditions_do_not_hold_is_no_clusters() {
     let flags = [&flags[..], &["--cluster-listen", "127.0.0.1:0"]].concat();
     refused(&flags, 3, &[store.endpoint(), "is not fit for a cluster", "If-Match is ignored"]);
     assert!(store.keys().is_empty(), "{:?}", store.keys());
+}
+
+#[test]
+fn nobody_but_nodes_reaches_the_cluster_port() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1").start();
+    let log = node.log();
+    let joined = log.lines().find(|line| line.contains("joined the cluster")).expect("it joined");
+    let (_, port) = joined.split_once("cluster=").expect("where it listens");
+    let address = port.trim().parse().expect("an address");
+    let answer = node.client_of(address, "").try_send("GET", "/_wasmkeep/metrics", &[], &[]);
+    assert!(answer.is_err(), "a plain client got {answer:?}");
+    let refused = node.metric("wasmkeep_peer_connections_refused_total", &["plain-text"]);
+    assert!(refused >= 1.0, "{refused}");
 }

@@ -86,6 +86,20 @@ fn a_node_that_crashed_has_its_actors_back_at_once() {
     println!("back after {:?}", began.elapsed());
 }
 
+#[test]
+fn a_get_waits_until_a_dead_nodes_actor_has_moved() {
+    let cluster = Cluster::new();
+    let first = cluster.node("n1").start();
+    let mut second = cluster.node("n2").start();
+    let there = second.actor("probe/there");
+    there.exec("CREATE TABLE t (x)");
+    assert_eq!(there.one("exec-durable", "INSERT INTO t VALUES (1)"), json!({ "changed": 1 }));
+    second.kill();
+    let moved = first.actor("probe/there");
+    assert_eq!(moved.get("/hello").status, 200, "it was not held");
+    assert_eq!(moved.query("SELECT x FROM t"), json!([[1]]));
+}
+
 /// Writes to each actor, one event after another, plain and durable rows in turn, until `until` has
 /// passed and `then` has returned; the durable rows that were acknowledged.
 fn load(node: &Node, until: Duration, then: impl FnOnce()) -> Vec<Vec<i64>> {

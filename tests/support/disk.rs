@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 use super::node::Setup;
+use super::shim;
 
-/// Watches and fails what a node does to its files: `disk_shim.c`, loaded into its process. A C
-/// compiler is there, since SQLite is built with one.
+/// Watches and fails what a node does to its files: `disk_shim.c`, loaded into its process.
 pub struct Disk {
     folder: TempDir,
 }
@@ -15,12 +15,7 @@ pub struct Disk {
 impl Disk {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("make a folder for the disk's log");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/disk_shim.c");
-        let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-        let mut compile = Command::new(compiler);
-        compile.args(["-shared", "-fPIC", "-O1", "-o"]).arg(folder.path().join("shim.so"));
-        let done = compile.arg(source).output().expect("run the C compiler, `cc` or $CC");
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        shim::compile("disk_shim.c", folder.path());
         Self { folder }
     }
 

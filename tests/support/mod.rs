@@ -9,8 +9,10 @@ mod index;
 mod node;
 mod raw;
 mod server;
+mod shim;
 mod socket;
 mod wait;
+mod wall_clock;
 
 pub use alarm::{HOUR_MS, now_ms};
 pub use answer::Answer;
@@ -25,3 +27,4 @@ pub use socket::{
     BINARY, CLOSE, CONTINUATION, FIN, Frame, PING, PONG, TEXT, WebSocket, masked, upgrade,
 };
 pub use wait::{SetAtTheEnd, eventually, eventually_within, in_parallel, patience};
+pub use wall_clock::WallClock;

@@ -10,6 +10,7 @@ mod embed;
 mod fingerprint;
 mod guests;
 mod repo;
+mod sim;
 mod test;
 mod tidy;
 mod timings;
@@ -63,6 +64,12 @@ const TASKS: &[Task] = &[
         arguments: "[--minutes N]",
         about: "kill, pause and cut off the nodes of a cluster under a checked workload, for 10 minutes",
         run: chaos::run,
+    },
+    Task {
+        name: "sim",
+        arguments: "[--seeds N] [--from S] [--twin NAME] | --seed S [--twin NAME] | --twins N",
+        about: "run simulated clusters; --seed prints one, --twins the first seed that catches each broken twin",
+        run: sim::run,
     },
     Task {
         name: "embed",

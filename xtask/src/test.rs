@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::usage::UsageError;
-use crate::{apt, book, command, embed, guests, repo, tidy};
+use crate::{apt, book, command, embed, guests, repo, sim, tidy};
 
 /// What one call of cargo works on. What shares a call shares the features of its dependencies: with
 /// the SDK beside it, the server would get a wasmtime of its own, unlike that of a bare `cargo run`.
@@ -77,6 +77,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
             "wasmkeep-testkit",
         ]))
     });
+    steps.run("simulated clusters", || simulation(&runner));
     if options.fast {
         return steps.finish("without guests and black-box tests, as --fast asks");
     }
@@ -163,6 +164,14 @@ fn black_box(runner: &Runner, filter: &[String]) -> Result<()> {
     let mut tests = runner.tests(Part::Server);
     tests.args(["--test", "black_box", "--"]).args(filter);
     tests.env("WASMKEEP_COMPONENTS", guests::folder());
+    command::run(&mut tests)
+}
+
+/// In a call of its own, for its profile.
+fn simulation(runner: &Runner) -> Result<()> {
+    let mut tests = sim::seeded();
+    runner.begin(&mut tests);
+    tests.args([runner.profile(), "sim", "--package", sim::PACKAGE]);
     command::run(&mut tests)
 }
 
@@ -269,6 +278,14 @@ impl Runner {
         tests.env("WASMKEEP_TESTBUCKET", server().with_file_name("wasmkeep-testbucket"));
         part.select(&mut tests);
         tests
+    }
+
+    /// The flag for cargo's profile; nextest has profiles of its own.
+    fn profile(&self) -> &'static str {
+        match self {
+            Self::Nextest => "--cargo-profile",
+            Self::Cargo => "--profile",
+        }
     }
 
     fn begin(&self, tests: &mut Command) {

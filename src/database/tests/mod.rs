@@ -21,6 +21,7 @@ mod crash;
 mod durability;
 mod files;
 mod functions;
+mod held;
 mod history;
 mod inspect;
 mod random_sql;

@@ -27,8 +27,9 @@ use actix_web::web::{self, Data};
 use rustls::ServerConfig;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
+use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
-use wasmkeep_supervisors::limits::{KEEP_ALIVE_WAIT, PEER_STRANGERS_MAX};
+use wasmkeep_supervisors::limits::{KEEP_ALIVE_WAIT, PEER_STOP_WAIT, PEER_STRANGERS_MAX};
 use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::relay::FromPeers;
 
@@ -78,7 +79,7 @@ impl ClusterPort {
         self.0.address
     }
 
-    /// Stops listening, and waits for the answers still leaving.
+    /// Stops listening, and waits for the answers still leaving, refusals of what comes yet among them.
     pub async fn stop(self) {
         self.0.stop().await;
     }
@@ -117,7 +118,11 @@ async fn worker(
         let (state, stop) = (Data::clone(&state), stop.clone());
         async move {
             if let Some(peer) = accept::accept(stream, &state).await {
-                accept::serve(peer, &*app, &config, &state, stop.notified()).await;
+                let stop = async {
+                    stop.notified().await;
+                    sleep(PEER_STOP_WAIT).await;
+                };
+                accept::serve(peer, &*app, &config, &state, stop).await;
             }
             Ok(())
         }

@@ -1,9 +1,12 @@
 //! Requests, calls and alarms: who asks, what comes back, and what happens when a side leaves.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use wasmkeep_supervisors::event::{
     Body, CallChain, Caller, Event, Ran, Reason, Refusal, Reply, ReplyTo, Task, Ticket,
 };
+use wasmkeep_supervisors::limits::{PEER_CONNECTIONS_KEPT, PEER_REQUESTS_MAX};
 use wasmkeep_supervisors::ports::{NotReached, PeerLink, RelayError};
 
 use super::node::*;
@@ -197,4 +200,57 @@ async fn a_node_that_starts_is_known_once_its_lease_was_read() {
     let actors = vec![address("a"), address("b c")];
     sender.links.take(owner.at(), actors.clone()).await.expect("a hint");
     assert_eq!(owner.node.taken(), [(node_id("sender"), actors)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_taken_for_a_stranger_says_hello_and_tries_once_more() {
+    let (greeted, owner) = (Owner::start().await, Owner::start().await);
+    let sender = Sender::unknown();
+    let lease = Bytes::from_static(b"wasmkeep node 1\n");
+    greeted.node.finds_at_hello(node_id("sender"));
+    sender.links.hello(greeted.at(), lease.clone()).await.expect("it is known");
+    // The owner finds no lease the first time: that is all there is to it.
+    let error = sender.relay(owner.at(), event("a", "/x", Body::Empty)).await;
+    let is_stranger =
+        matches!(error, Err(RelayError::NotReached { cause: NotReached::Stranger, .. }));
+    assert!(is_stranger, "{error:?}");
+    owner.node.finds_at_hello(node_id("sender"));
+    assert_eq!(sender.answer(owner.at(), "a", "/env+CLASS").await, "room");
+    let key = sender.identity.key();
+    assert_eq!(owner.node.hellos(), [(key, lease.clone()), (key, lease)]);
+    assert_eq!(owner.guest.scripts(&address("a")), ["init", "/env CLASS"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_request_too_many_at_once_is_refused_and_given_back() {
+    let owner = Owner::start().await;
+    let sender = Sender::known_to(&owner);
+    let line = sender.links.line(owner.at()).expect("TLS");
+    let places: Vec<_> = (0..PEER_REQUESTS_MAX).map(|_| line.place().expect("room")).collect();
+    let error = sender.relay(owner.at(), event("a", "/x", Body::Empty)).await;
+    let Err(RelayError::NotReached { returned, cause: NotReached::Busy }) = error else {
+        panic!("{error:?}");
+    };
+    let told = RelayError::NotReached { returned: (), cause: NotReached::Busy }.into_refusal();
+    assert_eq!((told.reason, told.ran), (Reason::NoCapacity, Ran::NotRun));
+    drop(places);
+    sender.relay(owner.at(), *returned).await.expect("an answer");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_burst_only_so_many_connections_are_kept() {
+    let owner = Owner::start().await;
+    let sender = Sender::known_to(&owner);
+    let line = sender.links.line(owner.at()).expect("TLS");
+    let count = PEER_CONNECTIONS_KEPT + 10;
+    let mut burst = tokio::task::JoinSet::new();
+    for at in 0..count {
+        let (links, to) = (Arc::clone(&sender.links), owner.at());
+        let waits = event(&format!("a-{at}"), "/wait", Body::Empty);
+        burst.spawn(async move { links.relay(to, one_hop(), waits).await.is_ok() });
+    }
+    eventually("all of them run", || owner.guest.waiting() == count).await;
+    owner.guest.release(count);
+    assert!(burst.join_all().await.into_iter().all(|answered| answered));
+    assert_eq!(line.kept_connections(), PEER_CONNECTIONS_KEPT);
 }

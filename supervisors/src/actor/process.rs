@@ -5,6 +5,7 @@
 //! process; its supervisor then frees the address, and queued events learn it by their dropped
 //! reply.
 
+mod alarm;
 mod idle;
 mod owner;
 mod sockets;
@@ -23,9 +24,9 @@ use super::queue::{Permit, Running};
 use super::residents::{Residence, Residents};
 use super::scope::{ActorScope, Attempt, EndOfEvent, ScopePorts};
 use crate::access::Access;
-use crate::event::{Caller, Kind, Ran, Reason, Refusal, Reply, ReplyTo, Request, Task};
+use crate::event::{Caller, Kind, Ran, Reason, Refusal, ReplyTo, Request, Task};
 use crate::metrics::{ClassMetrics, KindMetrics, Metrics};
-use crate::ports::{Guest, GuestCall, GuestFault, Instance, StorageFault};
+use crate::ports::{Guest, GuestCall, GuestFault, Instance};
 use crate::tap::{EventEnded, EventHead, Happening, Outcome};
 
 /// What every actor process of a class shares.
@@ -142,7 +143,12 @@ impl ActorProcess {
             self.refuse(&task, Refusal::not_run(Reason::Stopping), &mut reply, state);
             return self.end_turn(turn, state);
         }
-        match self.ensure_owner(myself, state).await {
+        let unheld = (!state.scope.is_held()).then(|| task.caller().cloned()).flatten();
+        let owned = match self.admit_unheld(unheld, state.shared.address.clone()).await {
+            Ok(()) => self.ensure_owner(myself, state).await,
+            refused => refused,
+        };
+        match owned {
             Err(NotHere::Refused(refusal)) => self.refuse(&task, refusal, &mut reply, state),
             Err(NotHere::Elsewhere(node)) => {
                 let sockets = &self.0.scope.sockets;
@@ -252,56 +258,6 @@ impl ActorProcess {
         }
     }
 
-    /// Runs `on-alarm`, if the database says that the alarm is due. Answers with an error only when
-    /// what is pending now could not be written: whoever asked then has to ask again.
-    async fn run_alarm(
-        &self,
-        reply: &mut ReplyTo,
-        state: &mut State,
-        deadline: Instant,
-    ) -> (Outcome, Option<u32>) {
-        state.scope.begin_event(&Caller::Outside, deadline);
-        let (attempt, outcome) = match self.attempt_alarm(state, deadline).await {
-            Ok(Some((attempt, Ok(())))) => (Some(attempt), Outcome::Answered),
-            Ok(Some((attempt, Err(refusal)))) => (Some(attempt), failed(state, &refusal)),
-            Ok(None) => (None, Outcome::Skipped),
-            Err(fault) => {
-                tracing::error!(actor = %state.shared.address, error = %fault, "alarm not read");
-                state.scope.give_up();
-                (None, Outcome::Failed(Reason::DatabaseUnusable))
-            }
-        };
-        let number = attempt.map(|attempt| attempt.number);
-        match self.end_event(state, attempt).await {
-            EndOfEvent::Kept | EndOfEvent::Deleted => {
-                reply.send(Ok(Reply::done()));
-                (outcome, number)
-            }
-            EndOfEvent::GivenUp => {
-                // It runs again, whatever became of it.
-                reply.send(Err(Refusal::ran(Reason::DatabaseUnusable)));
-                (Outcome::Failed(Reason::DatabaseUnusable), number)
-            }
-        }
-    }
-
-    /// Makes the actor ready and runs `on-alarm`; none when no alarm is due.
-    async fn attempt_alarm(
-        &self,
-        state: &mut State,
-        deadline: Instant,
-    ) -> Result<Option<(Attempt, Result<(), Refusal>)>, StorageFault> {
-        let Some(number) = state.scope.due_attempt()? else { return Ok(None) };
-        if let Err(refusal) = self.initialise(state, deadline).await {
-            return Ok(Some((Attempt { number, succeeded: false }, Err(refusal))));
-        }
-        // `on-init` may have set another alarm, or none.
-        let Some(number) = state.scope.begin_alarm()? else { return Ok(None) };
-        let ended = self.call(state, GuestCall::Alarm, deadline).await;
-        let attempt = Attempt { number, succeeded: ended.is_ok() };
-        Ok(Some((attempt, ended.map_err(|fault| refusal(&fault)))))
-    }
-
     /// Goes over to the present version of the class. Between two events: what runs, runs to its
     /// end in the version it began in.
     fn follow(&self, state: &mut State) {
@@ -314,7 +270,12 @@ impl ActorProcess {
 
     async fn end_event(&self, state: &mut State, attempt: Option<Attempt>) -> EndOfEvent {
         let mut end = state.scope.end_event(attempt);
-        if end == EndOfEvent::Deleted && !state.scope.ship_delete().await {
+        let is_lost = match end {
+            EndOfEvent::Deleted => !state.scope.ship_delete().await,
+            EndOfEvent::Kept => !state.scope.settle_index().await,
+            EndOfEvent::GivenUp => false,
+        };
+        if is_lost {
             end = EndOfEvent::GivenUp;
         }
         if end != EndOfEvent::Kept {
@@ -354,7 +315,11 @@ impl ActorProcess {
     /// Refuses what may not create this actor. Asked again here, where nobody else can delete it
     /// meanwhile: what the tree saw may be over.
     fn admit(&self, caller: &Caller, state: &State) -> Result<(), Refusal> {
+        // In a cluster it was asked before the hold was.
         let mut exists = Ok(true);
+        if self.0.scope.replicas.is_some() {
+            return Ok(());
+        }
         let admitted = self.0.access.admit(caller, &state.shared.address.name, || {
             exists = state.scope.exists();
             exists != Ok(false)

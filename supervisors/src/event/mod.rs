@@ -5,6 +5,7 @@
 //! data; nothing here speaks HTTP.
 
 mod hops;
+mod reasons;
 mod refusal;
 mod socket;
 
@@ -18,7 +19,8 @@ use futures_core::Stream;
 use thiserror::Error;
 
 pub use hops::Hops;
-pub use refusal::{REASONS, Ran, Reason, ReasonRow, Refusal};
+pub use reasons::{REASONS, ReasonRow};
+pub use refusal::{Ran, Reason, Refusal};
 pub use socket::{
     AttachmentError, CloseError, Closing, Message, OpenRequest, SendError, SocketEvent, SocketId,
     SocketTask, Utf8,

@@ -229,6 +229,19 @@ impl Peers {
         is_wanted
     }
 
+    /// What was read of a node that only somebody named. Without a lease it is none: who is asked about
+    /// a session of such a node watches it all the same.
+    pub(super) fn forget_missing(&self, node: &NodeId) {
+        let mut known = self.known();
+        if known.seen.get(node).is_some_and(|seen| seen.version().is_none()) {
+            known.seen.remove(node);
+        }
+    }
+
+    pub(super) fn knows(&self, node: &NodeId) -> bool {
+        self.known().seen.contains_key(node)
+    }
+
     /// The nodes that somebody named since this was last asked.
     pub(super) fn take_unread(&self) -> Vec<NodeId> {
         std::mem::take(&mut self.known().unread).into_iter().collect()

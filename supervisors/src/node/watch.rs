@@ -77,10 +77,15 @@ impl Peers {
     }
 
     async fn read_or_say(&self, node: &NodeId) {
-        if let Err(error) = self.read(node).await {
-            tracing::debug!(node = %node, cause = %error, "lease of a node not read");
-            // It may never have been; the next look is to know of it.
-            self.add(node.clone());
+        let was_known = self.knows(node);
+        match self.read(node).await {
+            Ok(_) if was_known => {}
+            Ok(_) => self.forget_missing(node),
+            Err(error) => {
+                tracing::debug!(node = %node, cause = %error, "lease of a node not read");
+                // It may never have been; the next look is to know of it.
+                self.add(node.clone());
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 //! ```text
 //! none         to held(A, S, g)      g above every generation in the history
 //! free(g)      to held(A, S, g + 1)
-//! held(B, T, g) to held(A, S, g + 1) only if (B, T) is void, or B is A without a hold
+//! held(B, T, g) to held(A, S, g + 1) only if (B, T) is void, or is (A, S), which has no hold
 //! held(A, S, g) to free(g)           by A only: a release with everything acknowledged, or a disown
 //! ```
 

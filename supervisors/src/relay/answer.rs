@@ -33,6 +33,13 @@ pub enum HopRefused {
     NotUnderstood,
 }
 
+/// What a refusal says is for people. A guest may have written it.
+const DETAIL_BYTES_MAX: usize = 16 * 1024;
+
+fn cut(detail: &str) -> &str {
+    &detail[..detail.floor_char_boundary(DETAIL_BYTES_MAX)]
+}
+
 const REPLY: u8 = 0;
 const REFUSED: u8 = 1;
 const ELSEWHERE: u8 = 2;
@@ -53,7 +60,7 @@ impl Answer {
                 to.bytes(refusal.reason.as_str().as_bytes());
                 to.bytes(refusal.ran.as_str().as_bytes());
                 to.0.push(u8::from(refusal.detail.is_some()));
-                to.bytes(refusal.detail.as_deref().unwrap_or_default().as_bytes());
+                to.bytes(cut(refusal.detail.as_deref().unwrap_or_default()).as_bytes());
             }
             Answer::Elsewhere(node) => {
                 to.0.push(ELSEWHERE);

@@ -82,6 +82,10 @@ impl Replicas {
                 if !shared.right.may_send() {
                     return Err(Refused::HoldEnded.into());
                 }
+                // Requests wait for an actor that leaves.
+                if shared.leaves() && removed >= COLLECT_BATCH {
+                    return Ok(removed as u64);
+                }
                 self.parts.bucket.delete(&shared.prefix.key(*key), Wait::Record).await?;
                 removed += 1;
             }

@@ -139,6 +139,10 @@ impl Held {
         let Some(database) = database.filter(|_| !self.is_lost()) else { return Ok(()) };
         if self.shared.status().ships {
             self.shared.state().waits = true;
+            // The upload may have ended in between, without a word of what waits.
+            if !self.shared.status().ships {
+                self.shared.more.notify_one();
+            }
             return Ok(());
         }
         self.capture(database).map(drop)

@@ -34,6 +34,7 @@ impl Held {
         match self.close(database).await {
             Ok(_) => {
                 let replicas = Arc::clone(&self.replicas);
+                self.shared.set_leaves(false);
                 replicas.keep_parked(self);
                 true
             }
@@ -110,7 +111,9 @@ impl Held {
         {
             self.begin_stand_in(StandIn::snapshot(head, latched));
         }
-        // While one of them reads the file, closing would not leave all in it.
+        // While one of them reads the file, closing would not leave all in it. Much that is to be
+        // collected is left to a later hold.
+        self.shared.set_leaves(true);
         self.shared.until(|status| status.stand_ins == 0).await;
         self.still_valid()
     }

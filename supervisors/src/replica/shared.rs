@@ -1,5 +1,6 @@
 //! What a hold's owner and its processes know of it together.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
@@ -21,6 +22,8 @@ pub(super) struct Shared {
     status: watch::Sender<Status>,
     /// An upload has ended while commits wait, or the hold is lost.
     pub more: Notify,
+    /// The actor leaves memory.
+    leaves: AtomicBool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -131,7 +134,24 @@ impl State {
 impl Shared {
     pub fn new(address: Address, right: Right, prefix: HistoryPrefix, state: State) -> Arc<Self> {
         let (status, state) = (watch::Sender::default(), Mutex::new(state));
-        Arc::new(Self { address, right, prefix, state, status, more: Notify::new() })
+        Arc::new(Self {
+            address,
+            right,
+            prefix,
+            state,
+            status,
+            more: Notify::new(),
+            leaves: AtomicBool::new(false),
+        })
+    }
+
+    /// The actor leaves memory: what can wait ends. Or its hold is kept for when it wakes.
+    pub fn set_leaves(&self, leaves: bool) {
+        self.leaves.store(leaves, Ordering::Relaxed);
+    }
+
+    pub fn leaves(&self) -> bool {
+        self.leaves.load(Ordering::Relaxed)
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {

@@ -36,6 +36,7 @@ struct World {
     wall: ManualClock,
     clock: Arc<SteadyClock>,
     random: Arc<SeededRandom>,
+    retention: Duration,
 }
 
 struct Node {
@@ -60,6 +61,7 @@ impl World {
             wall,
             clock: Arc::new(SteadyClock::new()),
             random: Arc::new(SeededRandom::new(7)),
+            retention: Duration::ZERO,
         }
     }
 
@@ -96,7 +98,7 @@ impl World {
             files: Arc::new(databases.clone()),
             wall: Arc::new(self.wall.clone()),
             metrics: Arc::new(Metrics::new().expect("a registry of its own")),
-            retention: Duration::ZERO,
+            retention: self.retention,
         });
         ReplicaSupervisor::start(replicas.clone()).await.expect("it starts");
         Node { replicas, databases, validity, name }

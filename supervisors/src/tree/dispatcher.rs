@@ -106,7 +106,11 @@ impl Dispatcher {
         reply: ReplyFrom,
     ) -> Result<Delivered, Refusal> {
         let (ticket, address) = (event.ticket.clone(), event.address.clone());
-        if let Some(owner) = self.elsewhere.as_ref().and_then(|to| to.learned(&address)) {
+        // An alarm is of this node's own index: the record has to say that it is elsewhere.
+        let may_know = !matches!(event.task, Task::Alarm);
+        let learned =
+            self.elsewhere.as_ref().filter(|_| may_know).and_then(|to| to.learned(&address));
+        if let Some(owner) = learned {
             return Ok(Delivered::Elsewhere(owner, Box::new(event)));
         }
         let _leaves = event.task.is_whole().then(|| Leaves(&ticket));

@@ -65,8 +65,7 @@ impl Elsewhere {
         mut event: Box<Event>,
     ) -> Result<Reply, Refusal> {
         match &event.task {
-            Task::Request(_) => {}
-            Task::Alarm => return self.leave_alarm(&event.address),
+            Task::Request(_) | Task::Alarm => {}
             // Whoever opens it looks who has the actor.
             Task::Socket(SocketTask { event: SocketEvent::Open(_), .. }) => {
                 return Err(Refusal::not_run(Reason::OwnerUnreachable));
@@ -79,8 +78,14 @@ impl Elsewhere {
         for look in 0.. {
             let find = |node: &NodeId| self.find(node);
             let relay = Relay { link: &*self.link, find: &find };
+            let left = matches!(event.task, Task::Alarm).then(|| event.address.clone());
             let refused = match relay.event(owner, Hops::NONE, *event).await {
-                Ok(reply) => return Ok(reply),
+                Ok(reply) => {
+                    return match left {
+                        Some(address) => self.leave_alarm(&address),
+                        None => Ok(reply),
+                    };
+                }
                 Err(Unrelayed::Refused(refusal)) => return Err(refusal),
                 Err(Unrelayed::Returned { returned, cause }) => {
                     event = returned;
@@ -131,7 +136,7 @@ impl Elsewhere {
         Some(PeerAt { node: peer.node, address: peer.address, key: peer.key })
     }
 
-    /// Its own node sees to it: this one's index is of a hold that is over.
+    /// Its own node has looked after it: this one's index is of a hold that is over.
     fn leave_alarm(&self, address: &Address) -> Result<Reply, Refusal> {
         match self.databases.index_alarm(address, None) {
             Ok(()) => Ok(Reply::done()),

@@ -1,8 +1,10 @@
 //! What other nodes send to the actors of this one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::{Instant, sleep};
 
 use super::Tree;
 use super::dispatcher::Delivered;
@@ -12,6 +14,10 @@ use crate::node::Peers;
 use crate::ports::{Hops, LinkFuture, PeerKey, SocketAsked};
 use crate::relay::{FromPeers, NotTaken};
 use crate::socket::Opened;
+
+/// How long a hello waits until its lease has been read, and how often that is looked for.
+const HELLO_WAIT: Duration = Duration::from_secs(2);
+const HELLO_LOOK: Duration = Duration::from_millis(10);
 
 /// The tree, as the cluster port sees it.
 pub struct PeersOfTree {
@@ -54,11 +60,17 @@ impl FromPeers for PeersOfTree {
         })
     }
 
-    fn hello(&self, _: PeerKey, lease: Bytes) -> LinkFuture<'_, ()> {
-        if let Err(error) = self.peers.hello(&lease) {
-            tracing::warn!(%error, "hello not understood");
-        }
-        Box::pin(std::future::ready(()))
+    fn hello(&self, key: PeerKey, lease: Bytes) -> LinkFuture<'_, ()> {
+        Box::pin(async move {
+            if let Err(error) = self.peers.hello(&lease) {
+                return tracing::warn!(%error, "hello not understood");
+            }
+            // Its lease is read by who watches the others.
+            let until = Instant::now() + HELLO_WAIT;
+            while self.peer(&key).is_none() && Instant::now() < until {
+                sleep(HELLO_LOOK).await;
+            }
+        })
     }
 
     fn take(&self, _: NodeId, actors: Vec<Address>) -> LinkFuture<'_, ()> {

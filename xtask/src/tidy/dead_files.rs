@@ -10,6 +10,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("supervisors/src/", &["supervisors/src/lib.rs"]),
     ("wit/src/", &["wit/src/lib.rs"]),
     ("sdk-rust/src/", &["sdk-rust/src/lib.rs"]),
+    ("sim/src/", &["sim/src/lib.rs", "sim/src/main.rs"]),
     ("xtask/src/", &["xtask/src/main.rs"]),
     ("tests/", &["tests/main.rs"]),
 ];

@@ -3,7 +3,7 @@
 use super::paths::{declared_modules, module_of, uses};
 use super::sources::{Problem, Source, Sources};
 
-const CRATES: &[&str] = &["supervisors/src/", "src/"];
+const CRATES: &[&str] = &["supervisors/src/", "sim/src/", "src/"];
 
 pub fn check(sources: &Sources) -> Vec<Problem> {
     CRATES.iter().flat_map(|folder| check_crate(sources, folder)).collect()

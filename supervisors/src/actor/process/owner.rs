@@ -5,8 +5,8 @@ use ractor::ActorRef;
 
 use super::{ActorProcess, State};
 use crate::actor::mailbox::ActorMessage;
-use crate::address::NodeId;
-use crate::event::{Reason, Refusal};
+use crate::address::{Address, NodeId};
+use crate::event::{Caller, Reason, Refusal};
 use crate::ownership::AcquireError;
 use crate::replica::{HoldError, Holding};
 
@@ -30,20 +30,52 @@ impl ActorProcess {
         if state.scope.may_run() {
             return Ok(());
         }
+        if state.scope.is_held() {
+            // The horizon is near. What was written before is still on its way to the bucket.
+            return Err(NotHere::Refused(Refusal::not_run(Reason::NoLease)));
+        }
         self.lose_hold(state);
         for attempt in 1.. {
             match replicas.hold(&state.shared.address).await {
                 Ok(Holding::Here(held)) => {
                     let received = state.scope.receive(held).await;
                     self.follow_uploads(myself, state);
-                    return received.map_err(|error| NotHere::Refused(refused(state, &error)));
+                    received.map_err(|error| {
+                        NotHere::Refused(refused(&state.shared.address, &error))
+                    })?;
+                    return match state.scope.may_run() {
+                        true => Ok(()),
+                        false => Err(NotHere::Refused(Refusal::not_run(Reason::NoLease))),
+                    };
                 }
                 Ok(Holding::Elsewhere(node)) => return Err(NotHere::Elsewhere(node)),
                 Err(HoldError::Acquire(AcquireError::LostRace)) if attempt < ATTEMPTS => {}
-                Err(error) => return Err(NotHere::Refused(refused(state, &error))),
+                Err(error) => return Err(NotHere::Refused(refused(&state.shared.address, &error))),
             }
         }
         unreachable!("the last attempt returns");
+    }
+
+    /// Before a hold is asked for: a client that may not create this actor leaves no trace of it in the
+    /// bucket. An actor exists if it has a record, or a file that is still to be adopted.
+    pub(super) async fn admit_unheld(
+        &self,
+        caller: Option<Caller>,
+        address: Address,
+    ) -> Result<(), NotHere> {
+        let (Some(replicas), Some(caller)) = (&self.0.scope.replicas, caller) else {
+            return Ok(());
+        };
+        let access = &self.0.access;
+        if access.admit(&caller, &address.name, || false).is_ok() {
+            return Ok(());
+        }
+        let exists = self.0.scope.databases.has_file(&address)
+            || match replicas.owners().recorded(&address).await {
+                Ok(record) => record.is_some(),
+                Err(error) => return Err(NotHere::Refused(refused(&address, &error.into()))),
+            };
+        access.admit(&caller, &address.name, || exists).map_err(NotHere::Refused)
     }
 
     /// The hold has ended, or its end is near: nothing that rests on it is of use.
@@ -84,8 +116,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-fn refused(state: &State, error: &HoldError) -> Refusal {
-    let actor = &state.shared.address;
+fn refused(actor: &Address, error: &HoldError) -> Refusal {
     match error {
         HoldError::Broken(_) | HoldError::Newer(_) => {
             tracing::error!(%actor, %error, "history not restored");

@@ -83,6 +83,51 @@ impl ActorScope {
         Ok(())
     }
 
+    /// In a cluster: gives the index an alarm that is earlier than what it has. A later one, or none,
+    /// has to wait until the bucket has it too: should this hold be lost, the earlier one is pending
+    /// there, and nobody else would look after it.
+    pub(super) fn index_early(&self, state: &mut State) -> Result<(), StorageFault> {
+        let due = match self.existing(state)? {
+            Some(database) => read(database, Meta::Alarm)?.map(|alarm| alarm.due),
+            None => None,
+        };
+        let indexed = match state.indexed {
+            Some(indexed) => indexed,
+            None => self.databases.indexed_alarm(&self.address)?,
+        };
+        state.indexed = Some(indexed);
+        let is_later = match (due, indexed) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(due), Some(indexed)) => due > indexed,
+        };
+        if is_later {
+            state.owes_index = true;
+            return Ok(());
+        }
+        self.index_alarm(state)
+    }
+
+    /// After an event that owes the index something: has the bucket know first. False when the hold is
+    /// lost; then the index wakes the actor too early, which runs nothing.
+    pub async fn settle_index(&self) -> bool {
+        if !std::mem::take(&mut self.lock().owes_index) {
+            return true;
+        }
+        let settled = self.settle_commits().await.is_ok();
+        let mut state = self.lock();
+        if !settled {
+            self.give_up_hold(&mut state);
+            return false;
+        }
+        if let Err(fault) = self.index_alarm(&mut state) {
+            tracing::error!(actor = %self.address, error = %fault, "alarm not entered");
+            self.give_up_hold(&mut state);
+            return false;
+        }
+        true
+    }
+
     /// Whether an alarm is pending: then a durable write must make the index durable too.
     pub(super) fn has_alarm(&self, state: &mut State) -> Result<bool, StorageFault> {
         if let Some(known) = state.has_alarm {

@@ -8,11 +8,17 @@ use crate::event::MayAnswer;
 use crate::ownership::AcquireError;
 use crate::ports::{Capturing, Database, OpenError, SqlError, StorageFault};
 use crate::replica::{Held, HoldError, Settled, ShipError};
+use crate::time::Timestamp;
 
 impl ActorScope {
     /// Whether an event may start here.
     pub fn may_run(&self) -> bool {
         self.replicas.is_none() || self.lock().held.as_ref().is_some_and(Held::may_run)
+    }
+
+    /// Whether the actor is held here: an event that runs may go on.
+    pub fn is_held(&self) -> bool {
+        self.lock().may_write()
     }
 
     /// Whether an answer may still leave; none where it always may.
@@ -38,6 +44,7 @@ impl ActorScope {
         let mut state = self.lock();
         state.forget_database();
         state.is_new_here = true;
+        state.owes_disown = false;
         (state.held, state.database) = (Some(held), database);
         Ok(())
     }
@@ -75,7 +82,7 @@ impl ActorScope {
             }
             (Some(held), database) => held.leave(database, None).await,
             (None, Some(database)) => return database.close(),
-            (None, None) => {}
+            (None, None) => self.disown().await,
         }
         Ok(())
     }
@@ -87,10 +94,21 @@ impl ActorScope {
             return true;
         }
         let shipped = self.ship_reset().await.is_ok();
-        if !shipped {
+        if shipped {
+            self.end_sockets();
+        } else {
             self.lose_hold();
         }
         shipped
+    }
+
+    /// After a hold was given up: the record names this node, which wants nothing of the actor any more.
+    async fn disown(&self) {
+        let owes = std::mem::take(&mut self.lock().owes_disown);
+        let Some(replicas) = self.replicas.as_ref().filter(|_| owes) else { return };
+        if let Err(error) = replicas.owners().disown(&self.address).await {
+            tracing::warn!(actor = %self.address, %error, "record not freed");
+        }
     }
 
     /// At an event's end: what it committed is on its way.
@@ -113,6 +131,7 @@ impl ActorScope {
         state.given_up = false;
         if let Some(held) = state.held.take() {
             held.give_up();
+            state.owes_disown = true;
         }
     }
 
@@ -142,8 +161,25 @@ impl ActorScope {
 
     /// Makes the end of everything the actor had durable in the bucket. Its files are gone here.
     pub(super) async fn ship_reset(&self) -> Result<(), SqlError> {
-        self.begin_reset(&mut self.lock())?;
-        self.settle_commits().await
+        let begun = self.begin_reset(&mut self.lock());
+        let shipped = match begun {
+            Ok(()) => self.settle_commits().await,
+            Err(error) => Err(error),
+        };
+        if shipped.is_err() {
+            self.look_for_alarm();
+        }
+        shipped
+    }
+
+    /// The bucket may have an alarm that the index has no more: the actor is woken, and looks.
+    fn look_for_alarm(&self) {
+        match self.databases.index_alarm(&self.address, Some(Timestamp(0))) {
+            Ok(()) => self.bell.ring(Timestamp(0)),
+            Err(fault) => {
+                tracing::error!(actor = %self.address, error = %fault, "alarm not entered");
+            }
+        }
     }
 
     fn begin_reset(&self, state: &mut State) -> Result<(), SqlError> {

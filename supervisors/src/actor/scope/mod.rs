@@ -50,6 +50,10 @@ struct State {
     is_clustered: bool,
     /// The actor deleted itself, and the bucket is not told yet.
     owes_reset: bool,
+    /// The index has an alarm that the database has no more, and the bucket may have.
+    owes_index: bool,
+    /// A hold was given up, and the record names this node all the same.
+    owes_disown: bool,
     /// The hold is new: the index of this node may not have the actor's alarm.
     is_new_here: bool,
     deadline: Instant,
@@ -143,6 +147,8 @@ impl ActorScope {
             held: None,
             is_clustered: ports.replicas.is_some(),
             owes_reset: false,
+            owes_index: false,
+            owes_disown: false,
             is_new_here: false,
             deadline: now,
             delete: Delete::NotAsked,
@@ -194,10 +200,14 @@ impl ActorScope {
             Delete::AtTheEnd | Delete::Failed => {
                 if let Err(fault) = self.delete_now(&mut state, "self") {
                     tracing::error!(actor = %self.address, error = %fault, "delete failed");
+                    // Part of the files may be gone: in a cluster the bucket has all of them.
+                    self.give_up_hold(&mut state);
                     return EndOfEvent::GivenUp;
                 }
                 state.owes_reset = state.is_clustered;
-                self.end_sockets();
+                if !state.is_clustered {
+                    self.end_sockets();
+                }
                 return EndOfEvent::Deleted;
             }
             Delete::NotAsked => {}
@@ -230,10 +240,13 @@ impl ActorScope {
         if std::mem::take(&mut state.is_new_here) && self.exists_now(state) {
             state.alarm_changed = true;
         }
-        if state.alarm_changed {
-            self.index_alarm(state)?;
+        if state.alarm_changed && state.is_clustered {
+            self.index_early(state)
+        } else if state.alarm_changed {
+            self.index_alarm(state)
+        } else {
+            Ok(())
         }
-        Ok(())
     }
 
     /// What this event can call with.
@@ -338,6 +351,9 @@ impl GuestScope for ActorScope {
         target: &'a str,
         request: CallRequest,
     ) -> ScopeFuture<'a, Result<CallResponse, CallError>> {
+        if !self.is_held() {
+            return Box::pin(std::future::ready(Err(no_longer_here())));
+        }
         Box::pin(self.outgoing().call(target.to_owned(), request))
     }
 
@@ -345,6 +361,10 @@ impl GuestScope for ActorScope {
         &self,
         calls: Vec<(String, CallRequest)>,
     ) -> ScopeFuture<'_, Vec<Result<CallResponse, CallError>>> {
+        if !self.is_held() {
+            let refused = calls.iter().map(|_| Err(no_longer_here())).collect();
+            return Box::pin(std::future::ready(refused));
+        }
         Box::pin(self.outgoing().call_many(calls))
     }
 
@@ -357,4 +377,8 @@ impl GuestScope for ActorScope {
             self.log_line(line, is_error);
         }
     }
+}
+
+fn no_longer_here() -> CallError {
+    CallError::Failed("this node does not have the actor any more; nothing ran".into())
 }

@@ -174,11 +174,29 @@ impl ActorScope {
         let started = Instant::now();
         let changed = self.with_database(|database| database.exec_before_sync(sql, params))?;
         match self.replicas {
-            Some(_) => self.settle_commits().await?,
+            Some(_) => {
+                self.sync_index()?;
+                self.settle_commits().await?;
+            }
             None => self.sync()?,
         }
         self.metrics.durable_write_seconds.observe(started.elapsed().as_secs_f64());
         Ok(changed)
+    }
+
+    /// An alarm that is durable must be in an index that is.
+    fn sync_index(&self) -> Result<(), SqlError> {
+        let mut state = self.lock();
+        let indexed = match self.has_alarm(&mut state) {
+            Ok(true) => self.databases.sync_index(),
+            Ok(false) => Ok(()),
+            Err(fault) => Err(fault),
+        };
+        indexed.map_err(|fault| {
+            tracing::error!(actor = %self.address, error = %fault, "index not durable");
+            state.given_up = true;
+            SqlError::Internal("the write could not be made durable".into())
+        })
     }
 
     /// Has this machine's disk keep what was committed.
@@ -209,7 +227,17 @@ impl ActorScope {
                     .into(),
             ));
         }
-        let removed = self.delete_now(&mut self.lock(), "self_durable");
+        let removed = {
+            let mut state = self.lock();
+            if !state.may_write() {
+                return Err(SqlError::Internal(
+                    "this node does not have the actor any more".into(),
+                ));
+            }
+            // Until all of it is done: who waits for this may leave at any time.
+            state.delete = Delete::Failed;
+            self.delete_now(&mut state, "self_durable")
+        };
         let deleted = match removed {
             Err(fault) => {
                 tracing::error!(actor = %self.address, error = %fault, "delete failed");
@@ -218,7 +246,9 @@ impl ActorScope {
             Ok(()) if self.replicas.is_some() => self.ship_reset().await,
             Ok(()) => Ok(()),
         };
-        self.lock().delete = if deleted.is_ok() { Delete::Done } else { Delete::Failed };
+        if deleted.is_ok() {
+            self.lock().delete = Delete::Done;
+        }
         deleted
     }
 }

@@ -145,7 +145,7 @@ impl Run {
             self.acted.push(session);
         }
         let back = (self.random.next() % 2) as usize + 1;
-        let Some(session) = self.acted.iter().rev().take(back).last().copied() else { return };
+        let Some(session) = self.acted.iter().rev().take(back).next_back().copied() else { return };
         let at = (self.random.next() % 2) as usize;
         let peers = Arc::clone(&self.observers[at].peers);
         if self.asked.len() < 16 {

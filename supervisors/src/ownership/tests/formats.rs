@@ -111,7 +111,8 @@ proptest! {
             *place = byte;
         }
         if let Ok(read) = OwnerRecord::decode(&ours) {
-            prop_assert_eq!(read.encode().to_vec(), ours);
+            // A line cut in two makes one that is ignored.
+            prop_assert!(ours.starts_with(&read.encode()));
         }
     }
 }

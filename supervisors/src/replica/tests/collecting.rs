@@ -148,3 +148,25 @@ async fn a_snapshot_that_fails_changes_nothing_for_the_actor() {
     assert_eq!(world.history().len(), all.len());
     assert_eq!(world.rows("n2").await, Ok(all));
 }
+
+#[tokio::test(start_paused = true)]
+async fn states_of_the_retention_window_stay() {
+    let world = World { retention: Duration::from_secs(3600), ..World::new() };
+    let node = world.node("n1").await;
+    let count = HIBERNATION_SNAPSHOT_DELTAS + 1;
+    let mut kept = Vec::new();
+    for life in 1..=2 {
+        let mut actor = node.wake().await;
+        for row in names(count) {
+            actor.write_durably(&format!("{life} {row}")).await.expect("it is durable");
+        }
+        actor.leave().await;
+        kept.push(world.history());
+        pass(7200).await;
+    }
+    assert_eq!(kept[0].len() as u64, count + 1, "the first snapshot is not old enough");
+    // The window begins after the first snapshot: what that stands for may go.
+    let oldest = kept[1].last().copied();
+    assert_eq!(oldest, Some(ObjectKey::Snapshot(at(1, count))));
+    assert_eq!(kept[1].len() as u64, count + 3);
+}
