@@ -81,6 +81,28 @@ async fn the_contract_holds_between_two_that_have_the_folder_open() {
     BucketContract::new(Arc::new(both), Arc::new(SystemRandom), LARGE_BYTES).check().await;
 }
 
+/// By then a write has come as far as the lock.
+const UNTIL_IT_WAITS: Duration = Duration::from_millis(100);
+
+#[test]
+fn nobody_writes_while_another_looks_whether_its_condition_holds() {
+    let folder = folder();
+    let one = opened(&folder);
+    for (key, other) in [("shares-it", one.clone()), ("has-its-own", opened(&folder))] {
+        let file = one.0.objects.join(file_of(key));
+        let writing = one.0.locked(|| {
+            let writing = std::thread::spawn(move || other.0.put(key, b"late", &Cond::Absent));
+            // However long this is, a write that waits passes; one that does not is caught.
+            std::thread::sleep(UNTIL_IT_WAITS);
+            assert!(!file.exists(), "{key}: it was written past the lock");
+            write(&file, &etag_of(b"first"), b"first")?;
+            io::Result::Ok(writing)
+        });
+        let outcome = writing.expect("written").join().expect("no panic");
+        assert_eq!(outcome, Err(PutError::Mismatch), "{key}");
+    }
+}
+
 async fn put(bucket: &FolderBucket, key: &str, body: &'static str) -> ETag {
     let written = bucket.put(key, Bytes::from_static(body.as_bytes()), Cond::Any, WAIT).await;
     written.expect("written").etag
