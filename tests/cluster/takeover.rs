@@ -41,7 +41,7 @@ fn a_paused_node_acknowledges_nothing_once_its_actors_have_moved() {
     let cluster = Cluster::new();
     let first = cluster.node("n1").errors_are_fine().start();
     let second = cluster.node("n2").start();
-    let paused_for = Duration::from_secs(40);
+    let paused_for = Duration::from_secs(60);
     let moved: Mutex<Vec<Vec<i64>>> = Mutex::default();
     let acknowledged = load(&first, Duration::from_secs(2), || {
         first.pause();
