@@ -107,6 +107,7 @@ impl Node {
         let ports = TreePorts {
             databases: Arc::new(databases),
             clock: Arc::new(ManualClock::new(1_000_000)),
+            cluster: None,
         };
         let config = TreeConfig {
             tenant: Tenant::default_tenant(),
