@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::{apt, command, guests, repo};
 
@@ -61,6 +61,8 @@ fn instructions(step: &str, times: u64) -> Result<u64> {
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
     let output = valgrind.arg(program).arg(step).arg(times.to_string()).output()?;
     let text = String::from_utf8_lossy(&output.stderr);
+    // One that ended before its work did would have counted nothing of it.
+    ensure!(output.status.success(), "the step `{step}` did not run to its end: {text}");
     let counted = text.lines().find_map(|line| line.split_once("Collected :"));
     let (_, number) = counted.with_context(|| format!("valgrind counted nothing: {text}"))?;
     Ok(number.trim().parse()?)
