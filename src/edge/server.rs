@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
 use actix_http::{KeepAlive, ServiceConfigBuilder};
-use actix_server::{GracefulShutdownSignal, Server, ServerHandle};
+use actix_server::{GracefulShutdownSignal, Server, ServerBuilder, ServerHandle};
 use actix_service::{IntoServiceFactory, Service, ServiceFactory, fn_factory, fn_service};
 use actix_web::dev::AppConfig;
 use actix_web::http::StatusCode;
@@ -29,7 +29,7 @@ use super::console::ConsoleSpec;
 use super::{actor, body, connection, console, front, health, respond};
 
 /// After the actors have stopped: how long answers already made may take to leave.
-pub(super) const LAST_ANSWERS_SECS: u64 = 2;
+const LAST_ANSWERS_SECS: u64 = 2;
 const BACKLOG: u32 = 4096;
 
 #[derive(Debug, Error)]
@@ -126,8 +126,7 @@ fn serve(
     let listener = listen(address)?;
     let bound = listener.local_addr()?;
     let state = Data::new(state);
-    let builder =
-        Server::build().workers(workers).disable_signals().shutdown_timeout(LAST_ANSWERS_SECS);
+    let builder = builder(workers);
     let stop = builder.graceful_shutdown_signal();
     let server = builder.listen("edge", listener, move || {
         let state = Data::clone(&state);
@@ -135,6 +134,11 @@ fn serve(
         fn_factory(move || worker(Data::clone(&state), stop.clone()))
     })?;
     Ok((bound, server.run()))
+}
+
+/// How each of this node's ports is served. The node itself says when it stops.
+pub(super) fn builder(workers: usize) -> ServerBuilder {
+    Server::build().workers(workers).disable_signals().shutdown_timeout(LAST_ANSWERS_SECS)
 }
 
 pub(super) fn listen(address: SocketAddr) -> io::Result<std::net::TcpListener> {

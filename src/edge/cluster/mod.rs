@@ -34,7 +34,7 @@ use wasmkeep_supervisors::metrics::Metrics;
 use wasmkeep_supervisors::relay::FromPeers;
 
 use self::refusals::Refusals;
-use super::server::{Edge, EdgeError, LAST_ANSWERS_SECS, listen};
+use super::server::{Edge, EdgeError, builder, listen};
 
 /// What the cluster port stands on.
 pub struct ClusterSpec {
@@ -93,8 +93,7 @@ fn serve(
     let listener = listen(address)?;
     let bound = listener.local_addr()?;
     let state = Data::new(state);
-    let builder =
-        Server::build().workers(workers).disable_signals().shutdown_timeout(LAST_ANSWERS_SECS);
+    let builder = builder(workers);
     let stop = builder.graceful_shutdown_signal();
     let server = builder.listen("cluster", listener, move || {
         let state = Data::clone(&state);

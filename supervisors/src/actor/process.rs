@@ -143,8 +143,14 @@ impl ActorProcess {
             self.refuse(&task, Refusal::not_run(Reason::Stopping), &mut reply, state);
             return self.end_turn(turn, state);
         }
-        let unheld = (!state.scope.is_held()).then(|| task.caller().cloned()).flatten();
-        let owned = match self.admit_unheld(unheld, state.shared.address.clone()).await {
+        let admitted = match state.scope.is_held() {
+            true => Ok(()),
+            false => {
+                let caller = task.caller().cloned();
+                self.admit_unheld(caller, state.shared.address.clone()).await
+            }
+        };
+        let owned = match admitted {
             Ok(()) => self.ensure_owner(myself, state).await,
             refused => refused,
         };

@@ -74,7 +74,7 @@ pub enum PeersError {
 impl Peer {
     /// Its lease holds, as far as is known.
     pub fn is_live(&self) -> bool {
-        matches!(self.state, LeaseState::Live | LeaseState::Draining)
+        self.state.is_acting()
     }
 
     fn of(seen: &Seen<ETag>) -> Option<Self> {
@@ -102,6 +102,15 @@ impl Peers {
     /// A node with a lease that could be read when it was last looked at.
     pub fn find(&self, node: &NodeId) -> Option<Peer> {
         Peer::of(self.known().seen.get(node)?)
+    }
+
+    /// The node with a live lease that says this key. Asked for each request of a peer: nothing is copied
+    /// for it but the name.
+    pub fn live_with_key(&self, key: &[u8; 32]) -> Option<NodeId> {
+        let known = self.known();
+        let mut leases = known.seen.values().filter_map(Seen::lease);
+        let found = leases.find(|lease| lease.key == *key && lease.state.is_acting())?;
+        Some(found.node.clone())
     }
 
     /// All of them, in the order of their names; this node is not among them.

@@ -87,6 +87,16 @@ pub enum OpenError {
     Failed(#[from] StorageFault),
 }
 
+/// For whom a damaged file is one that cannot be opened, like others.
+impl From<OpenError> for StorageFault {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Failed(fault) => fault,
+            OpenError::Damaged { path, cause } => Self { operation: "open", path, cause },
+        }
+    }
+}
+
 /// What the host keeps in an actor's own database, beside the guest's tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meta {

@@ -27,8 +27,7 @@ pub struct PeersOfTree {
 
 impl FromPeers for PeersOfTree {
     fn peer(&self, key: &PeerKey) -> Option<NodeId> {
-        let found = self.peers.all().into_iter().find(|peer| peer.key == *key && peer.is_live());
-        found.map(|peer| peer.node)
+        self.peers.live_with_key(key)
     }
 
     fn deliver(

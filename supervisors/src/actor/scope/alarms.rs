@@ -68,11 +68,30 @@ impl ActorScope {
 
     /// Gives the index what the database says, and tells the timer.
     pub(super) fn index_alarm(&self, state: &mut State) -> Result<(), StorageFault> {
+        let due = self.pending(state)?;
+        self.enter(state, due)
+    }
+
+    /// In a cluster: gives the index an alarm that is earlier than what it has. A later one, or none,
+    /// has to wait until the bucket has it too: should this hold be lost, the earlier one is pending
+    /// there, and nobody else would look after it.
+    pub(super) fn index_early(&self, state: &mut State) -> Result<(), StorageFault> {
+        let (due, indexed) = (self.pending(state)?, self.indexed(state)?);
+        state.owes_index = indexed.is_some_and(|indexed| due.is_none_or(|due| due > indexed));
+        if state.owes_index { Ok(()) } else { self.enter(state, due) }
+    }
+
+    /// When the pending alarm is due, as the database has it.
+    fn pending(&self, state: &mut State) -> Result<Option<Timestamp>, StorageFault> {
         let due = match self.existing(state)? {
             Some(database) => read(database, Meta::Alarm)?.map(|alarm| alarm.due),
             None => None,
         };
         state.has_alarm = Some(due.is_some());
+        Ok(due)
+    }
+
+    fn enter(&self, state: &mut State, due: Option<Timestamp>) -> Result<(), StorageFault> {
         if state.indexed != Some(due) {
             self.databases.index_alarm(&self.address, due)?;
             state.indexed = Some(due);
@@ -83,29 +102,14 @@ impl ActorScope {
         Ok(())
     }
 
-    /// In a cluster: gives the index an alarm that is earlier than what it has. A later one, or none,
-    /// has to wait until the bucket has it too: should this hold be lost, the earlier one is pending
-    /// there, and nobody else would look after it.
-    pub(super) fn index_early(&self, state: &mut State) -> Result<(), StorageFault> {
-        let due = match self.existing(state)? {
-            Some(database) => read(database, Meta::Alarm)?.map(|alarm| alarm.due),
-            None => None,
-        };
+    /// What the index has.
+    fn indexed(&self, state: &mut State) -> Result<Option<Timestamp>, StorageFault> {
         let indexed = match state.indexed {
             Some(indexed) => indexed,
             None => self.databases.indexed_alarm(&self.address)?,
         };
         state.indexed = Some(indexed);
-        let is_later = match (due, indexed) {
-            (_, None) => false,
-            (None, Some(_)) => true,
-            (Some(due), Some(indexed)) => due > indexed,
-        };
-        if is_later {
-            state.owes_index = true;
-            return Ok(());
-        }
-        self.index_alarm(state)
+        Ok(indexed)
     }
 
     /// After an event that owes the index something: has the bucket know first. False when the hold is
@@ -133,12 +137,7 @@ impl ActorScope {
         if let Some(known) = state.has_alarm {
             return Ok(known);
         }
-        let pending = match self.existing(state)? {
-            Some(database) => read(database, Meta::Alarm)?.is_some(),
-            None => false,
-        };
-        state.has_alarm = Some(pending);
-        Ok(pending)
+        Ok(self.pending(state)?.is_some())
     }
 
     pub(super) fn set(&self, at: Timestamp) -> Result<(), SqlError> {
@@ -190,11 +189,7 @@ impl ActorScope {
     /// Enters an alarm that is earlier than what the index has. A later one stays out until the
     /// event ends: by then the database may have been rolled back to the earlier.
     fn index_before(&self, state: &mut State, at: Timestamp) -> Result<(), StorageFault> {
-        let indexed = match state.indexed {
-            Some(indexed) => indexed,
-            None => self.databases.indexed_alarm(&self.address)?,
-        };
-        state.indexed = Some(indexed);
+        let indexed = self.indexed(state)?;
         if indexed.is_none_or(|indexed| at < indexed) {
             self.databases.index_alarm(&self.address, Some(at))?;
             state.indexed = Some(Some(at));

@@ -203,7 +203,7 @@ fn lost(error: ShipError) -> HoldError {
     }
 }
 
-fn no_hold() -> SqlError {
+pub(super) fn no_hold() -> SqlError {
     SqlError::Internal("this node does not have the actor any more".into())
 }
 

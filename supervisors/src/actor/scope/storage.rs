@@ -2,6 +2,7 @@
 
 use tokio::time::Instant;
 
+use super::hold::no_hold;
 use super::{ActorScope, Delete, State};
 use crate::event::{Reason, Refusal};
 use crate::ports::{Database, Meta, OpenError, SqlError, SqlValue, StorageFault};
@@ -32,13 +33,7 @@ impl ActorScope {
         if !self.exists_now(state) {
             return Ok(None);
         }
-        match self.open(state) {
-            Ok(database) => Ok(Some(database)),
-            Err(OpenError::Failed(fault)) => Err(fault),
-            Err(OpenError::Damaged { path, cause }) => {
-                Err(StorageFault { operation: "open", path, cause })
-            }
-        }
+        self.open(state).map(Some).map_err(StorageFault::from)
     }
 
     /// The component whose `on-init` succeeded last for this actor.
@@ -72,10 +67,7 @@ impl ActorScope {
             return self.databases.set_fileless_init(&self.address, component);
         }
         // In a cluster only the database goes along with the actor.
-        let database = self.open(&mut state).map_err(|error| match error {
-            OpenError::Failed(fault) => fault,
-            OpenError::Damaged { path, cause } => StorageFault { operation: "open", path, cause },
-        })?;
+        let database = self.open(&mut state)?;
         database.set_meta(Meta::InitComponent, Some(component))
     }
 
@@ -141,7 +133,7 @@ impl ActorScope {
             return Err(SqlError::Internal("the database failed earlier in this event".into()));
         }
         if !state.may_write() {
-            return Err(SqlError::Internal("this node does not have the actor any more".into()));
+            return Err(no_hold());
         }
         let result = match self.open(state) {
             Ok(database) => call(database),
@@ -173,11 +165,9 @@ impl ActorScope {
     ) -> Result<u64, SqlError> {
         let started = Instant::now();
         let changed = self.with_database(|database| database.exec_before_sync(sql, params))?;
+        self.sync_index()?;
         match self.replicas {
-            Some(_) => {
-                self.sync_index()?;
-                self.settle_commits().await?;
-            }
+            Some(_) => self.settle_commits().await?,
             None => self.sync()?,
         }
         self.metrics.durable_write_seconds.observe(started.elapsed().as_secs_f64());
@@ -193,27 +183,19 @@ impl ActorScope {
             Err(fault) => Err(fault),
         };
         indexed.map_err(|fault| {
-            tracing::error!(actor = %self.address, error = %fault, "index not durable");
             state.given_up = true;
-            SqlError::Internal("the write could not be made durable".into())
+            self.not_durable(&fault)
         })
     }
 
     /// Has this machine's disk keep what was committed.
     fn sync(&self) -> Result<(), SqlError> {
-        let mut state = self.lock();
-        // An alarm that is durable must be in an index that is.
-        let indexed = match self.has_alarm(&mut state) {
-            Ok(true) => self.databases.sync_index(),
-            Ok(false) => Ok(()),
-            Err(fault) => Err(fault),
-        };
-        self.with_open(&mut state, |database| {
-            indexed.and_then(|()| database.sync()).map_err(|fault| {
-                tracing::error!(actor = %self.address, error = %fault, "write not durable");
-                SqlError::Internal("the write could not be made durable".into())
-            })
-        })
+        self.with_database(|database| database.sync().map_err(|fault| self.not_durable(&fault)))
+    }
+
+    fn not_durable(&self, fault: &StorageFault) -> SqlError {
+        tracing::error!(actor = %self.address, error = %fault, "write not durable");
+        SqlError::Internal("the write could not be made durable".into())
     }
 
     pub(super) async fn delete_durably(&self) -> Result<(), SqlError> {
@@ -230,9 +212,7 @@ impl ActorScope {
         let removed = {
             let mut state = self.lock();
             if !state.may_write() {
-                return Err(SqlError::Internal(
-                    "this node does not have the actor any more".into(),
-                ));
+                return Err(no_hold());
             }
             // Until all of it is done: who waits for this may leave at any time.
             state.delete = Delete::Failed;
