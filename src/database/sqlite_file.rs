@@ -40,6 +40,22 @@ pub(super) fn read(
     done(unsafe { read(handle.as_ptr(), to.as_mut_ptr().cast::<c_void>(), length, offset) })
 }
 
+/// Writes `bytes` over what the file has at `offset`.
+pub(super) fn write(
+    connection: &Connection,
+    file: File,
+    offset: u64,
+    bytes: &[u8],
+) -> Result<(), String> {
+    let (handle, methods) = open_file(connection, file)?;
+    let write = methods.xWrite.ok_or_else(|| result_text(ffi::SQLITE_MISUSE))?;
+    let length = c_int::try_from(bytes.len()).map_err(|_| "too much at once".to_owned())?;
+    let offset = i64::try_from(offset).map_err(|_| "an offset past any file".to_owned())?;
+    // SAFETY: SQLite's own method on its own open file (`open_file`); it reads `length` bytes, which
+    // is how many there are.
+    done(unsafe { write(handle.as_ptr(), bytes.as_ptr().cast::<c_void>(), length, offset) })
+}
+
 /// The handle of a file, which SQLite has open, and what can be done with it. Both are good until the
 /// connection is used for anything else.
 fn open_file(

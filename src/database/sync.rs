@@ -5,15 +5,20 @@
 //! directories that lead to it. A checkpoint syncs the WAL before it moves the pages, and the
 //! database before it empties the WAL. A failed fsync is never tried again: the kernel may have
 //! dropped the pages and would say that all is well, so the database is given up.
+//!
+//! A WAL that is emptied while the database stays open keeps its length, as a file that does not
+//! grow is synced in half the time: its header is blanked, and that is on disk before any frame is
+//! written over. Otherwise a power cut could leave the old header with some of the old frames, and
+//! pages older than the database would come back (ADR 0003, ADR 0021).
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ffi};
 use rusqlite::wal::CheckpointMode;
 use wasmkeep_supervisors::ports::StorageFault;
 
-use super::connection::LocalDatabase;
+use super::connection::{LocalDatabase, PAGE_BYTES};
 use super::failure::is_disk_full;
 use super::off_runtime::{off_runtime, off_runtime_if};
 use super::sqlite_file;
@@ -21,6 +26,13 @@ pub(super) use super::sqlite_file::File;
 
 /// A WAL of so many pages (4 MiB) is moved into the database at the end of the event.
 const WAL_PAGES_AFTER_EVENT: u32 = 1024;
+
+/// A longer WAL is cut when it is emptied: one large event must not hold the disk for good.
+const WAL_PAGES_KEPT_MAX: u32 = 2 * WAL_PAGES_AFTER_EVENT;
+
+/// Of the WAL's file format: the bytes before the first frame, and those of a frame.
+const WAL_HEADER_BYTES: u64 = 32;
+const WAL_FRAME_BYTES: u64 = 24 + PAGE_BYTES;
 
 /// A WAL of so many pages is moved into the database when it is closed. A shorter one is read
 /// at the next opening, which costs less than the two fsyncs of a checkpoint.
@@ -88,19 +100,28 @@ impl LocalDatabase {
             return self.checkpoint_captured().map(drop);
         }
         off_runtime(|| {
-            self.checkpoint()?;
+            if self.hooks.wal_frames.get() > WAL_PAGES_KEPT_MAX {
+                self.checkpoint()?;
+            } else if self.move_pages(CheckpointMode::RESTART)? {
+                self.blank_wal()?;
+            }
             // Old frames must not come back under the new ones: SQLite syncs the header of a
             // WAL that starts again, but not with `synchronous = OFF`.
             self.sync_file(File::Wal)
         })
     }
 
-    /// Moves the whole WAL into the database file, both synced, and empties it.
+    /// Moves the whole WAL into the database file, both synced, and cuts it to nothing.
     pub(super) fn checkpoint(&mut self) -> Result<(), StorageFault> {
-        match self.hooks.as_host(|| checkpoint(&self.connection)) {
+        self.move_pages(CheckpointMode::TRUNCATE).map(drop)
+    }
+
+    /// Moves the whole WAL into the database file, both synced; false while the disk is full.
+    fn move_pages(&mut self, mode: CheckpointMode) -> Result<bool, StorageFault> {
+        match self.hooks.as_host(|| checkpoint(&self.connection, mode)) {
             Ok(()) => self.hooks.wal_frames.set(0),
             // The pages stay in the WAL until there is room; nothing is lost by that.
-            Err(error) if is_disk_full(&error) => return Ok(()),
+            Err(error) if is_disk_full(&error) => return Ok(false),
             Err(error) => {
                 self.data_dir.doubt(&self.path);
                 let fault = self.fault("checkpoint", error);
@@ -111,7 +132,17 @@ impl LocalDatabase {
         if self.file_is_durable {
             self.hooks.unsynced.set(false);
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Makes an empty WAL of one whose frames are all in the database file. Not synced.
+    fn blank_wal(&mut self) -> Result<(), StorageFault> {
+        let blank = [0; WAL_HEADER_BYTES as usize];
+        sqlite_file::write(&self.connection, File::Wal, 0, &blank).map_err(|cause| {
+            self.data_dir.doubt(&self.path);
+            let fault = self.fault("blank the log of", cause);
+            self.give_up(fault)
+        })
     }
 
     pub(super) fn roll_back(&mut self) -> Result<(), StorageFault> {
@@ -134,9 +165,10 @@ impl LocalDatabase {
             if is_long {
                 self.checkpoint()?;
             }
-            let path = self.path.clone();
+            let (path, frames) = (self.path.clone(), self.hooks.wal_frames.get());
+            let is_captured = self.capture.is_some();
             drop(self);
-            remove_empty_wal(&path)
+            if is_captured { remove_empty_wal(&path) } else { cut_wal(&path, frames) }
         })
     }
 }
@@ -149,11 +181,26 @@ pub(super) fn remove_empty_wal(database: &Path) -> Result<(), StorageFault> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     };
-    removed.map_err(|error| StorageFault {
-        operation: "remove",
-        path: wal.display().to_string(),
-        cause: error.to_string(),
-    })
+    removed.map_err(|error| wal_fault("remove", &wal, &error))
+}
+
+/// Cuts what a WAL of `frames` frames has behind them; one that has none goes.
+fn cut_wal(database: &Path, frames: u32) -> Result<(), StorageFault> {
+    let wal = wal_path(database);
+    let length = WAL_HEADER_BYTES + u64::from(frames) * WAL_FRAME_BYTES;
+    let cut = match std::fs::metadata(&wal) {
+        Ok(_) if frames == 0 => std::fs::remove_file(&wal),
+        Ok(found) if found.len() > length => {
+            std::fs::File::options().write(true).open(&wal).and_then(|file| file.set_len(length))
+        }
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
+    cut.map_err(|error| wal_fault("cut", &wal, &error))
+}
+
+fn wal_fault(operation: &'static str, wal: &Path, error: &std::io::Error) -> StorageFault {
+    StorageFault { operation, path: wal.display().to_string(), cause: error.to_string() }
 }
 
 pub(super) fn wal_path(database: &Path) -> PathBuf {
@@ -167,13 +214,19 @@ pub(super) fn checkpoint_unsynced(connection: &Connection) -> rusqlite::Result<(
     connection.wal_checkpoint_v2(Some(c"main"), CheckpointMode::TRUNCATE).map(drop)
 }
 
-/// Moves the WAL into the database and truncates it. The pragma makes SQLite sync the WAL before
-/// and the database after.
-fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
+/// Moves the WAL into the database. The pragma makes SQLite sync the WAL before and the database
+/// after.
+fn checkpoint(connection: &Connection, mode: CheckpointMode) -> rusqlite::Result<()> {
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
-    let moved = connection.wal_checkpoint_v2(Some(c"main"), CheckpointMode::TRUNCATE);
+    let moved = connection.wal_checkpoint_v2(Some(c"main"), mode);
     connection.execute_batch("PRAGMA synchronous = OFF")?;
-    moved.map(drop)
+    let (frames, moved) = moved?;
+    if frames == moved { Ok(()) } else { Err(busy()) }
+}
+
+/// A checkpoint that left frames behind, which nobody else's reading can make it do here.
+fn busy() -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_BUSY), None)
 }
 
 /// Frames in the WAL, as SQLite found them when it opened it.
