@@ -1,4 +1,4 @@
-//! What an actor does without events: it rests after a moment, and leaves memory after the idle
+//! What an actor does without events: it rests after some seconds, and leaves memory after the idle
 //! timeout.
 
 use std::mem::replace;
@@ -10,9 +10,9 @@ use super::{ActorProcess, State};
 use crate::actor::mailbox::ActorMessage;
 use crate::tap::Happening;
 
-/// After so long without an event, memory that only the next one would use is given back. Shorter than
-/// what users take between two clicks, longer than what a program takes between two requests.
-const REST_AFTER: Duration = Duration::from_secs(1);
+/// After so long without an event, what only the next one would use is given back. To open a database
+/// again takes a few hundred microseconds, which no actor is to pay many times a minute.
+const REST_AFTER: Duration = Duration::from_secs(10);
 
 /// The checks that are under way: one of each kind is enough.
 #[derive(Default)]

@@ -85,8 +85,12 @@ impl ActorScope {
 
     /// Between two events: gives back memory that only the next one would use.
     pub fn rest(&self) {
-        if let Some(database) = &mut self.lock().database {
-            database.rest();
+        let mut state = self.lock();
+        let Some(database) = state.database.take_if(|database| database.rest()) else { return };
+        self.metrics.rests.inc();
+        if let Err(fault) = database.close() {
+            // As when it leaves memory: what was committed is in the files.
+            tracing::error!(actor = %self.address, error = %fault, "close failed");
         }
     }
 
