@@ -42,6 +42,8 @@ pub enum Twin {
     CollectsWithoutRecord,
     /// A segment is sent after the horizon.
     SendsPastHorizon,
+    /// An answer leaves before what it tells of is durable.
+    AnswersBeforeDurable,
 }
 
 impl Twin {
@@ -63,6 +65,7 @@ impl Twin {
         Twin::TrustsFileAfterCrash,
         Twin::CollectsWithoutRecord,
         Twin::SendsPastHorizon,
+        Twin::AnswersBeforeDurable,
     ];
 }
 

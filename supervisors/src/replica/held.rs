@@ -99,6 +99,16 @@ impl Held {
         self.shared.state().progress.head()
     }
 
+    /// The newest segment that this hold sent, landed or not.
+    pub fn sent_at(&self) -> Option<Position> {
+        self.shared.state().sent.map(|base| base.at)
+    }
+
+    /// The newest segment of this hold that is known to be in the bucket.
+    pub fn acknowledged(&self) -> Option<Position> {
+        self.shared.state().progress.acknowledged()
+    }
+
     /// The newest reset on the chain, as far as that was read.
     pub fn reset_at(&self) -> Option<Position> {
         self.shared.state().progress.reset()

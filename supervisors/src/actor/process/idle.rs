@@ -64,6 +64,8 @@ impl ActorProcess {
         state: &mut State,
         cause: &'static str,
     ) {
+        state.scope.settle_outputs().await;
+        self.recover(state);
         state.instance = None;
         state.follows = None;
         if let Err(fault) = state.scope.leave().await {

@@ -113,19 +113,23 @@ impl ActorScope {
 
     /// At an event's end: what it committed is on its way.
     pub(super) fn ship(&self, state: &mut State) {
-        let State { held: Some(held), database, .. } = state else { return };
-        let shipped = held.event_ended(capturing(database));
-        if let Err(fault) = shipped {
-            tracing::error!(actor = %self.address, error = %fault, "commits not captured");
-            state.given_up = true;
-        } else if held.is_lost() {
-            state.given_up = true;
+        let shipped = self.shipping(state, |held, state| {
+            held.event_ended(capturing(&mut state.database)).map(|()| held.is_lost())
+        });
+        match shipped {
+            None | Some(Ok(false)) => {}
+            Some(Ok(true)) => state.given_up = true,
+            Some(Err(fault)) => {
+                tracing::error!(actor = %self.address, error = %fault, "commits not captured");
+                state.given_up = true;
+            }
         }
     }
 
     /// Closes the database and ends the hold without a word: what became of the last upload is not
     /// known, so the next hold restores what the bucket has.
     pub(super) fn give_up_hold(&self, state: &mut State) {
+        self.lose_outputs(state);
         // First: the file is set aside, and must not be open.
         state.forget_database();
         state.given_up = false;
@@ -207,6 +211,6 @@ pub(super) fn no_hold() -> SqlError {
     SqlError::Internal("this node does not have the actor any more".into())
 }
 
-fn capturing(database: &mut Option<Box<dyn Database>>) -> Option<&mut dyn Capturing> {
+pub(super) fn capturing(database: &mut Option<Box<dyn Database>>) -> Option<&mut dyn Capturing> {
     database.as_mut()?.capturing()
 }
