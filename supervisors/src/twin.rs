@@ -42,8 +42,8 @@ pub enum Twin {
     CollectsWithoutRecord,
     /// A segment is sent after the horizon.
     SendsPastHorizon,
-    /// An answer leaves before what it tells of is durable.
-    AnswersBeforeDurable,
+    /// A segment's acknowledgement is taken for one of what was committed after it was captured.
+    AcknowledgesUncaptured,
 }
 
 impl Twin {
@@ -65,7 +65,7 @@ impl Twin {
         Twin::TrustsFileAfterCrash,
         Twin::CollectsWithoutRecord,
         Twin::SendsPastHorizon,
-        Twin::AnswersBeforeDurable,
+        Twin::AcknowledgesUncaptured,
     ];
 }
 

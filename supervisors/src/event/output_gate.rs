@@ -15,7 +15,6 @@ use tokio::time::Instant;
 
 use super::{Answer, MayAnswer, Reason, Refusal, Reply};
 use crate::limits::ANSWERS_HELD_MAX;
-use crate::twin::{Twin, is_broken};
 
 /// A durable write: the how manyth it is since the actor came into memory.
 pub type Mark = u64;
@@ -160,7 +159,7 @@ impl OutputGate {
     pub(super) fn pass(&self, departing: Departing) -> bool {
         let mut gated = self.lock();
         gated.is_answered = true;
-        if gated.is_open() || is_broken(Twin::AnswersBeforeDurable) {
+        if gated.is_open() {
             drop(gated);
             return departing.leave();
         }
@@ -207,7 +206,6 @@ mod tests {
 
     use super::*;
     use crate::event::{ReplyFrom, ReplyTo};
-    use crate::twin::leave_out;
 
     fn gate() -> Arc<OutputGate> {
         Arc::new(OutputGate::default())
@@ -319,13 +317,5 @@ mod tests {
         tokio::task::yield_now().await;
         gate.lose();
         assert_eq!(lost.await.expect("it ends"), Err(NotDurable));
-    }
-
-    #[test]
-    fn without_the_gate_an_answer_tells_of_what_may_be_lost() {
-        let _broken = leave_out(Twin::AnswersBeforeDurable);
-        let gate = gate();
-        gate.write(Instant::now());
-        assert_eq!(left(&mut answered(&gate)), Some(Ok(204)));
     }
 }

@@ -14,16 +14,8 @@ use tokio::time::Instant;
 use super::hold::capturing;
 use super::{ActorScope, State};
 use crate::event::{Mark, NotDurable};
-use crate::history::Position;
 use crate::ports::{ScopeFuture, SqlError, SqlValue, StorageFault};
-use crate::replica::{Held, Settled};
-
-/// The segment under way has what was written up to a mark.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Covered {
-    mark: Mark,
-    at: Position,
-}
+use crate::replica::Settled;
 
 impl ActorScope {
     pub(super) async fn write_durably(
@@ -43,8 +35,7 @@ impl ActorScope {
             self.metrics.durable_write_seconds.observe(started.elapsed().as_secs_f64());
             return Ok(changed);
         }
-        let mark = self.outputs.write(started);
-        self.flush();
+        let mark = self.close_outputs(started);
         if !may_go_on {
             self.outputs
                 .settled(mark)
@@ -109,11 +100,17 @@ impl ActorScope {
         SqlError::Internal("the write could not be made durable".into())
     }
 
-    /// Sees to it that what was written becomes durable.
-    fn flush(&self) {
-        if !std::mem::replace(&mut self.lock().flushes, true) {
+    /// Nothing leaves until what was committed is durable, and a task sees to that.
+    fn close_outputs(&self, since: Instant) -> Mark {
+        let mut state = self.lock();
+        let mark = self.outputs.write(since);
+        if let Some(held) = &mut state.held {
+            held.wrote(mark);
+        }
+        if !std::mem::replace(&mut state.flushes, true) {
             tokio::spawn(flush(self.me.clone()));
         }
+        mark
     }
 
     /// The next step of making everything written durable; none once it is.
@@ -170,53 +167,24 @@ impl ActorScope {
     }
 
     fn ship_step(&self, state: &mut State) -> Option<ScopeFuture<'static, ()>> {
-        self.settle_landed(state);
         if self.outputs.is_open() {
             return None;
         }
-        let written = self.outputs.written();
-        let settled =
-            self.shipping(state, |held, state| held.settle(capturing(&mut state.database)));
+        let State { held: Some(held), database, .. } = &mut *state else {
+            self.lose_outputs(state);
+            return None;
+        };
+        let settled = held.settle(capturing(database));
+        self.settle_to(held.durable_mark());
         match settled {
-            Some(Ok(Settled::Wait(wait))) => return Some(Box::pin(wait)),
-            Some(Ok(Settled::Durable)) => self.settle_to(written),
-            Some(Err(error)) => {
+            Ok(Settled::Wait(wait)) => return Some(Box::pin(wait)),
+            Ok(Settled::Durable) => {}
+            Err(error) => {
                 tracing::warn!(actor = %self.address, %error, "not known to be durable");
                 self.lose_outputs(state);
             }
-            None => self.lose_outputs(state),
         }
         None
-    }
-
-    /// Runs something that may capture and send what was committed, and notes what that covers. None
-    /// without a hold.
-    pub(super) fn shipping<T>(
-        &self,
-        state: &mut State,
-        ships: impl FnOnce(&mut Held, &mut State) -> T,
-    ) -> Option<T> {
-        // First: the segment before has ended when another one is sent.
-        self.settle_landed(state);
-        let mut held = state.held.take()?;
-        let before = held.sent_at();
-        let result = ships(&mut held, state);
-        if let Some(at) = held.sent_at().filter(|at| Some(*at) != before) {
-            state.covered = Some(Covered { mark: self.outputs.written(), at });
-        }
-        state.held = Some(held);
-        Some(result)
-    }
-
-    /// Settles what the newest segment in the bucket has, while the hold is valid.
-    fn settle_landed(&self, state: &mut State) {
-        let State { held: Some(held), covered: Some(Covered { mark, at }), .. } = state else {
-            return;
-        };
-        if held.acknowledged() >= Some(*at) && !held.is_lost() {
-            self.settle_to(*mark);
-            state.covered = None;
-        }
     }
 
     fn settle_to(&self, mark: Mark) {
@@ -228,7 +196,6 @@ impl ActorScope {
     /// What was written is not known to become durable: nobody is told of it, and the actor goes on from
     /// what the disk or the bucket has.
     pub(super) fn lose_outputs(&self, state: &mut State) {
-        state.covered = None;
         if self.outputs.is_open() {
             return;
         }

@@ -113,16 +113,13 @@ impl ActorScope {
 
     /// At an event's end: what it committed is on its way.
     pub(super) fn ship(&self, state: &mut State) {
-        let shipped = self.shipping(state, |held, state| {
-            held.event_ended(capturing(&mut state.database)).map(|()| held.is_lost())
-        });
-        match shipped {
-            None | Some(Ok(false)) => {}
-            Some(Ok(true)) => state.given_up = true,
-            Some(Err(fault)) => {
-                tracing::error!(actor = %self.address, error = %fault, "commits not captured");
-                state.given_up = true;
-            }
+        let State { held: Some(held), database, .. } = state else { return };
+        let shipped = held.event_ended(capturing(database));
+        if let Err(fault) = shipped {
+            tracing::error!(actor = %self.address, error = %fault, "commits not captured");
+            state.given_up = true;
+        } else if held.is_lost() {
+            state.given_up = true;
         }
     }
 

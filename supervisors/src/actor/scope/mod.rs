@@ -18,7 +18,6 @@ use tokio::time::Instant;
 
 pub use alarms::Attempt;
 
-use self::durable::Covered;
 use crate::actor::queue::Gate;
 use crate::address::Address;
 use crate::alarm::Bell;
@@ -83,7 +82,6 @@ struct State {
     only_answers: bool,
     /// A task makes durable what the output gate waits for.
     flushes: bool,
-    covered: Option<Covered>,
     log: LogRate,
     /// The message sent last in this event: the next is often the same one, to another client.
     sent: Option<Message>,
@@ -177,7 +175,6 @@ impl ActorScope {
             has_alarm: None,
             only_answers: false,
             flushes: false,
-            covered: None,
             log: LogRate::new(LOG_LINES_PER_SECOND, now),
             sent: None,
         };
