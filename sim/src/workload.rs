@@ -137,7 +137,8 @@ impl Visit {
 
     /// Between two events what was committed goes to the bucket.
     pub async fn wait(&mut self, time: Duration) {
-        let until = self.node.clock.sleep(time);
+        let clock = Arc::clone(&self.node.clock);
+        let until = clock.sleep(time);
         tokio::pin!(until);
         loop {
             select! {

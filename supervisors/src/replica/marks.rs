@@ -29,19 +29,19 @@ impl Marks {
 
     /// Everything up to that segment is in the bucket, and was there while the hold was valid.
     pub fn landed(&mut self, acknowledged: Option<Position>) {
-        let Some((at, captured)) = self.under_way.filter(|(at, _)| acknowledged >= Some(*at))
-        else {
-            return;
-        };
-        self.under_way = self.under_way.filter(|(under_way, _)| *under_way != at);
-        self.durable = match is_broken(Twin::AcknowledgesUncaptured) {
-            true => self.written,
-            false => captured,
-        };
+        let Some((at, captured)) = self.under_way else { return };
+        if acknowledged >= Some(at) {
+            self.under_way = None;
+            self.durable = match is_broken(Twin::AcknowledgesUncaptured) {
+                true => self.written,
+                false => captured,
+            };
+        }
     }
 
     /// Nothing that was committed is left out of the bucket.
     pub fn all_landed(&mut self) {
+        self.under_way = None;
         self.durable = self.written;
     }
 
@@ -76,8 +76,11 @@ mod tests {
         assert_eq!(marks.durable(), 1);
         marks.landed(Some(at(5)));
         assert_eq!(marks.durable(), 2);
+        marks.sent(at(6));
+        marks.wrote(4);
         marks.all_landed();
-        assert_eq!(marks.durable(), 3);
+        marks.landed(Some(at(6)));
+        assert_eq!(marks.durable(), 4);
     }
 
     #[test]
