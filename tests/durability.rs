@@ -1,9 +1,13 @@
 //! What is on the disk when an answer says so, as the node's own system calls tell, and what it
 //! says when the disk fails.
 
+use std::ops::Range;
+use std::thread;
+use std::time::Duration;
+
 use serde_json::{Value as Json, json};
 
-use crate::support::{Actor, Disk, Node};
+use crate::support::{Actor, Answer, Disk, Node};
 
 /// The probe's actor `a` has these files.
 const DATABASE: &str = "/61.db";
@@ -145,6 +149,68 @@ fn a_sync_that_fails_is_told_and_never_tried_again() {
         disk.done();
         assert_eq!(actor.one("exec-durable", "INSERT INTO t VALUES (4)")["changed"], 1);
         at(&disk.done(), "fsync", WAL);
+    }
+}
+
+/// Asks for durable writes of one row each, all at once.
+fn at_once(node: &Node, rows: Range<u32>) -> Vec<Answer> {
+    let write = |row: u32| {
+        let steps = json!({ "steps": [durable(&format!("INSERT INTO t VALUES ({row})"))] });
+        node.actor("probe/a").post("/sql", steps.to_string())
+    };
+    thread::scope(|scope| {
+        let asked: Vec<_> = rows.map(|row| scope.spawn(move || write(row))).collect();
+        asked.into_iter().map(|asked| asked.join().expect("an answer")).collect()
+    })
+}
+
+fn is_durable(answer: &Answer) -> bool {
+    answer.status == 200 && answer.json()[0]["changed"] == 1
+}
+
+#[test]
+fn events_of_a_busy_actor_share_an_fsync_and_none_is_answered_before_it() {
+    let disk = Disk::new();
+    let node = disk.under(Node::probe()).start();
+    let actor = node.actor("probe/a");
+    actor.exec("CREATE TABLE t (x)");
+    actor.one("exec-durable", "INSERT INTO t VALUES (0)");
+    disk.slow_fsyncs(WAL);
+    disk.done();
+    let answers = at_once(&node, 1..9);
+    assert!(answers.iter().all(is_durable), "{answers:?}");
+    let done = disk.done();
+    at(&done, "fsync", WAL);
+    let fsyncs = count(&done, "fsync", WAL);
+    assert!(fsyncs < 8, "{fsyncs} fsyncs for 8 events: {done:#?}");
+    disk.mend();
+    assert_eq!(rows(&actor), json!([[0], [1], [2], [3], [4], [5], [6], [7], [8]]));
+}
+
+#[test]
+fn when_the_disk_fails_no_event_of_a_busy_actor_is_acknowledged() {
+    let disk = Disk::new();
+    let node = disk.under(Node::probe()).errors_are_fine().start();
+    let actor = node.actor("probe/a");
+    actor.exec("CREATE TABLE t (x)");
+    actor.one("exec-durable", "INSERT INTO t VALUES (0)");
+    // The first event waits for its fsync long enough for the others to come.
+    disk.slow_fsyncs(WAL);
+    let (first, answers) = thread::scope(|scope| {
+        let first = scope.spawn(|| at_once(&node, 1..2).remove(0));
+        while count(&disk.done(), "slow-fsync", WAL) == 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        disk.fail("fsync", WAL);
+        (first.join().expect("an answer"), at_once(&node, 2..20))
+    });
+    assert!(is_durable(&first), "its fsync had begun: {first:?}");
+    assert!(!answers.iter().any(is_durable), "{answers:?}");
+    disk.mend();
+    assert_eq!(actor.one("exec-durable", "INSERT INTO t VALUES (20)")["changed"], 1);
+    let found = rows(&actor);
+    for row in [0, 1, 20] {
+        assert!(found.as_array().expect("rows").contains(&json!([row])), "{row} of {found}");
     }
 }
 

@@ -1,12 +1,13 @@
 //! What clients ask of the nodes: each node tries for each actor again and again, and has some events
 //! when it gets it. Clients whose write is in doubt try it again, anywhere.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::select;
 use wasmkeep_supervisors::address::NodeId;
+use wasmkeep_supervisors::event::Mark;
 use wasmkeep_supervisors::lease::Order;
 use wasmkeep_supervisors::ownership::AcquireError;
 use wasmkeep_supervisors::ports::StorageFault;
@@ -67,6 +68,9 @@ pub struct Visit {
     held: Held,
     database: TokenDatabase,
     watched: u64,
+    /// Writes whose clients wait, while the actor goes on: the how manyth each is.
+    waiting: VecDeque<(Mark, Token)>,
+    marks: Mark,
     /// Segments are small and many.
     is_burst: bool,
 }
@@ -88,7 +92,8 @@ impl Visit {
         let watched = shared.checker.hold_begins(watched, held.head(), database.image());
         let is_burst = shared.mood.bursts && node.dice.chance(0.5);
         let node = Arc::clone(node);
-        Self { node, actor, held, database, watched, is_burst }
+        let (waiting, marks) = (VecDeque::new(), 0);
+        Self { node, actor, held, database, watched, waiting, marks, is_burst }
     }
 
     async fn run(mut self) {
@@ -120,6 +125,7 @@ impl Visit {
             if self.held.is_lost() {
                 return self.give_up();
             }
+            self.answer();
             if !self.held.may_run() {
                 continue;
             }
@@ -131,7 +137,8 @@ impl Visit {
 
     /// Between two events what was committed goes to the bucket.
     pub async fn wait(&mut self, time: Duration) {
-        let until = self.node.clock.sleep(time);
+        let clock = Arc::clone(&self.node.clock);
+        let until = clock.sleep(time);
         tokio::pin!(until);
         loop {
             select! {
@@ -142,6 +149,7 @@ impl Visit {
             if self.held.is_lost() || self.held.event_ended(Some(&mut self.database)).is_err() {
                 return until.await;
             }
+            self.answer();
         }
     }
 
@@ -156,6 +164,9 @@ impl Visit {
                 if self.commit(token).is_err() {
                     return Next::GivesUp;
                 }
+                self.marks += 1;
+                self.held.wrote(self.marks);
+                self.waiting.push_back((self.marks, token));
             }
             x => {
                 let doubtful = checker.in_doubt(self.actor);
@@ -175,6 +186,16 @@ impl Visit {
         match self.held.event_ended(Some(&mut self.database)) {
             Ok(()) => Next::Goes,
             Err(_) => Next::GivesUp,
+        }
+    }
+
+    /// Tells those who waited that their writes are durable, as far as they are.
+    fn answer(&mut self) {
+        let durable = self.held.durable_mark();
+        let count = self.waiting.partition_point(|(mark, _)| *mark <= durable);
+        let tokens: Vec<Token> = self.waiting.drain(..count).map(|(_, token)| token).collect();
+        if !tokens.is_empty() {
+            self.node.shared.checker.acknowledges(self.watched, &tokens);
         }
     }
 
@@ -221,6 +242,14 @@ impl Visit {
     }
 
     pub async fn reset(&mut self) -> Next {
+        // Who waits is told before what was written goes.
+        if !self.waiting.is_empty()
+            && let Next::GivesUp = self.durable().await
+        {
+            return Next::GivesUp;
+        }
+        self.answer();
+        self.waiting.clear();
         let checker = Arc::clone(&self.node.shared.checker);
         let began = checker.reset_begins();
         if self.database.clear().is_err() || self.held.reset(&mut self.database).await.is_err() {

@@ -29,6 +29,7 @@ fn expected(twin: Twin) -> Expected {
         Twin::RetriesBlindly => 200,
         Twin::TrustsFileAfterCrash => 1_500,
         Twin::SendsPastHorizon => 100,
+        Twin::AcknowledgesUncaptured => 100,
         // The generation and the session already make each ownership record unlike all before it.
         Twin::RecordsWithoutNonce => return Expected::Covered { in_all: 300 },
         // What is below an acknowledged snapshot is on no later chain, whoever holds.

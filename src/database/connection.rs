@@ -12,6 +12,7 @@ use wasmkeep_supervisors::history::Base;
 use wasmkeep_supervisors::limits::{STATEMENT_BYTES_MAX, VALUE_BYTES_MAX};
 use wasmkeep_supervisors::ports::{
     Capturing, Database, Left, Meta, OpenError, RowSet, SomeRows, SqlError, SqlValue, StorageFault,
+    Syncing,
 };
 
 use super::budget::Budget;
@@ -102,6 +103,8 @@ pub struct LocalDatabase {
     pub(super) data_dir: Arc<DataDir>,
     /// The database file and its directory entry are known to be on disk.
     pub(super) file_is_durable: bool,
+    /// The WAL once more, for fsyncs beside whoever writes.
+    pub(super) wal_beside: Option<Arc<std::fs::File>>,
     /// What the host keeps in the database, as read when it was opened; nothing once the host
     /// has written there.
     pub(super) meta: Option<Vec<(String, String)>>,
@@ -150,6 +153,7 @@ impl LocalDatabase {
             config: config.clone(),
             data_dir,
             file_is_durable: false,
+            wal_beside: None,
             meta: None,
             capture: config.captured.then(Capture::default),
             given_up: None,
@@ -263,6 +267,10 @@ impl Database for LocalDatabase {
 
     fn sync(&mut self) -> Result<(), StorageFault> {
         self.make_durable()
+    }
+
+    fn sync_beside(&mut self) -> Option<Syncing> {
+        self.sync_wal_beside()
     }
 
     fn meta(&mut self, key: Meta) -> Result<Option<String>, StorageFault> {

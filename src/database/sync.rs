@@ -13,10 +13,11 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ffi};
-use wasmkeep_supervisors::ports::StorageFault;
+use wasmkeep_supervisors::ports::{StorageFault, Syncing};
 
 use super::connection::{LocalDatabase, PAGE_BYTES};
 use super::failure::is_disk_full;
@@ -83,6 +84,43 @@ impl LocalDatabase {
             self.file_is_durable = true;
         }
         Ok(())
+    }
+
+    /// Syncs the WAL on another thread, as far as it is written. None where a sync is more than that.
+    pub(super) fn sync_wal_beside(&mut self) -> Option<Syncing> {
+        let is_more = !self.file_is_durable || self.data_dir.is_doubted(&self.path);
+        if is_more || self.usable().is_err() {
+            return None;
+        }
+        let wal = self.wal_beside()?;
+        self.hooks.unsynced.set(false);
+        let (data_dir, path) = (Arc::clone(&self.data_dir), self.path.clone());
+        let synced = tokio::task::spawn_blocking({
+            #[cfg(test)]
+            let injected = faults::on_sync(File::Wal);
+            #[cfg(not(test))]
+            let injected: Option<Result<(), String>> = None;
+            move || injected.unwrap_or_else(|| wal.sync_data().map_err(|error| error.to_string()))
+        });
+        Some(Box::pin(async move {
+            let synced = match synced.await {
+                Ok(synced) => synced,
+                Err(error) => Err(error.to_string()),
+            };
+            synced.map_err(|cause| {
+                data_dir.doubt(&path);
+                StorageFault { operation: "sync", path: path.display().to_string(), cause }
+            })
+        }))
+    }
+
+    /// A descriptor that meets every failed write by itself, as SQLite's own does: each is told to each
+    /// descriptor once. Opened before what it is to sync is written, or at least not synced.
+    fn wal_beside(&mut self) -> Option<Arc<std::fs::File>> {
+        if self.wal_beside.is_none() {
+            self.wal_beside = std::fs::File::open(wal_path(&self.path)).ok().map(Arc::new);
+        }
+        self.wal_beside.clone()
     }
 
     fn sync_file(&mut self, file: File) -> Result<(), StorageFault> {

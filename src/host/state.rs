@@ -65,7 +65,10 @@ impl HostState {
         Self {
             wasi: wasi.build(),
             http: WasiHttpCtx::new(),
-            hooks: HttpHooks { outbound: config.outbound.of_an_instance() },
+            hooks: HttpHooks {
+                outbound: config.outbound.of_an_instance(),
+                scope: Arc::clone(&scope),
+            },
             table,
             scope,
             actor: None,
@@ -121,6 +124,7 @@ impl WasiHttpView for HostState {
 /// Where outbound requests go, and the size of bodies' pieces.
 struct HttpHooks {
     outbound: InstanceOutbound,
+    scope: Arc<dyn GuestScope>,
 }
 
 type Sent = wasmtime_wasi_http::Result<(
@@ -135,7 +139,7 @@ impl WasiHttpHooks for HttpHooks {
         options: Option<RequestOptions>,
         _finished: Box<dyn Future<Output = wasmtime_wasi_http::Result<()>> + Send>,
     ) -> Box<dyn Future<Output = Sent> + Send> {
-        let answer = self.outbound.send(request, options);
+        let answer = self.outbound.send(request, options, self.scope.before_output());
         // The answer's body keeps its own connection going.
         Box::new(async { Ok((answer.await?, Box::new(async { Ok(()) }) as _)) })
     }

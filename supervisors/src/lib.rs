@@ -16,6 +16,8 @@ pub mod headers;
 
 pub mod values;
 
+pub mod twin;
+
 pub mod event;
 
 pub mod access;
@@ -27,8 +29,6 @@ pub mod history;
 pub mod metrics;
 
 pub mod ports;
-
-pub mod twin;
 
 pub mod bucket;
 

@@ -9,6 +9,10 @@ const MIB: usize = 1024 * KIB;
 /// Events that may wait for one actor. One more is refused with 429.
 pub const QUEUE_EVENTS_MAX: u32 = 1024;
 
+/// Answers of one actor that may wait for its durable writes, while later events run. Beyond, a
+/// durable write waits inside its event.
+pub const ANSWERS_HELD_MAX: usize = 1024;
+
 /// How long an event waits for an idle actor to make room when `--max-instances` are resident.
 pub const ADMISSION_WAIT: Duration = Duration::from_millis(250);
 

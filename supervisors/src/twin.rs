@@ -42,6 +42,8 @@ pub enum Twin {
     CollectsWithoutRecord,
     /// A segment is sent after the horizon.
     SendsPastHorizon,
+    /// A segment's acknowledgement is taken for one of what was committed after it was captured.
+    AcknowledgesUncaptured,
 }
 
 impl Twin {
@@ -63,6 +65,7 @@ impl Twin {
         Twin::TrustsFileAfterCrash,
         Twin::CollectsWithoutRecord,
         Twin::SendsPastHorizon,
+        Twin::AcknowledgesUncaptured,
     ];
 }
 

@@ -15,6 +15,8 @@ use crate::support::{Actor, Cluster, Node, SetAtTheEnd, Way};
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 const ACTORS: usize = 9;
+/// For each actor: while one event runs others wait, and their durable writes share uploads.
+const WRITERS: usize = 3;
 /// In the test command; long enough for one trouble of each kind.
 const SECONDS: u64 = 75;
 
@@ -58,6 +60,14 @@ struct Written {
     gaps: Vec<Duration>,
 }
 
+impl Written {
+    fn add(&mut self, other: Self) {
+        self.acknowledged.extend(other.acknowledged);
+        self.unsure += other.unsure;
+        self.gaps.extend(other.gaps);
+    }
+}
+
 impl Chaos<'_> {
     fn node(&self, at: usize) -> std::sync::MutexGuard<'_, Node> {
         self.nodes[at].lock().unwrap_or_else(PoisonError::into_inner)
@@ -72,8 +82,9 @@ impl Chaos<'_> {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let over = &over;
-            let writers: Vec<_> =
-                (0..ACTORS).map(|actor| scope.spawn(move || self.write(actor, over))).collect();
+            let writers: Vec<_> = (0..ACTORS * WRITERS)
+                .map(|all| scope.spawn(move || self.write(all % ACTORS, all / ACTORS, over)))
+                .collect();
             let ended = SetAtTheEnd(over);
             let began = Instant::now();
             for round in 0.. {
@@ -83,7 +94,11 @@ impl Chaos<'_> {
                 self.trouble(round);
             }
             drop(ended);
-            writers.into_iter().map(|writer| writer.join().expect("a writer")).collect()
+            let mut written: Vec<Written> = (0..ACTORS).map(|_| Written::default()).collect();
+            for (all, writer) in writers.into_iter().enumerate() {
+                written[all % ACTORS].add(writer.join().expect("a writer"));
+            }
+            written
         })
     }
 
@@ -136,15 +151,15 @@ impl Chaos<'_> {
     }
 
     /// Writes one row after another, durable, through one node after another.
-    fn write(&self, actor: usize, over: &AtomicBool) -> Written {
+    fn write(&self, actor: usize, writer: usize, over: &AtomicBool) -> Written {
         let mut written = Written::default();
         let mut last = Instant::now();
-        for id in 1_i64.. {
+        for id in (1 + writer as i64..).step_by(WRITERS) {
             if over.load(Ordering::Relaxed) {
                 break;
             }
             // A node that is being started is not asked: its lock is held.
-            let at = (id as usize + actor) % NODES.len();
+            let at = (id as usize / WRITERS + actor) % NODES.len();
             let Ok(node) = self.nodes[at].try_lock() else {
                 sleep(Duration::from_millis(20));
                 continue;
@@ -215,7 +230,7 @@ impl Chaos<'_> {
             "chaos: {acknowledged} durable writes acknowledged on {ACTORS} actors, 0 lost; {unsure} refused \
              or unknown\n\
              troubles: {} killed, {} paused, {} cut off, {} bucket failed, {} stopped cleanly\n\
-             {} interruptions of an actor beyond 1 s: p50 {:.1} s, p99 {:.1} s, longest {:.1} s",
+             {} interruptions of a client beyond 1 s: p50 {:.1} s, p99 {:.1} s, longest {:.1} s",
             count("killed"),
             count("paused"),
             count("cut off"),

@@ -75,6 +75,28 @@ fn writes_of_a_burst_share_their_uploads() {
     assert!(segments <= most.min(100), "{segments} segments for 200 writes in {burst:?}");
 }
 
+#[test]
+fn durable_writes_of_a_busy_actor_share_their_uploads() {
+    const WRITES: usize = 96;
+    let cluster = Cluster::new();
+    let node = cluster.node("n1").start();
+    let actor = node.actor("probe/one");
+    actor.exec("CREATE TABLE t (x)");
+    let slow = Fault::always(Operation::Put, What::Silent(300)).at(HISTORIES);
+    cluster.store.fails(&slow);
+    let segments = || cluster.keys("state/default/default/history/probe/").len();
+    let before = segments();
+    in_parallel(24, |writer| {
+        for _ in 0..WRITES / 24 {
+            let sql = format!("INSERT INTO t VALUES ({writer})");
+            assert_eq!(actor.one("exec-durable", &sql), json!({ "changed": 1 }));
+        }
+    });
+    let segments = segments() - before;
+    assert!(segments < WRITES / 4, "{segments} segments for {WRITES} durable writes");
+    assert_eq!(actor.query("SELECT count(*) FROM t"), json!([[WRITES]]));
+}
+
 fn since(now: Counts, before: Counts) -> Counts {
     Counts {
         get: now.get - before.get,

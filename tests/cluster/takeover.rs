@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::sleep;
+use std::thread::{ScopedJoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
@@ -10,6 +10,8 @@ use serde_json::{Value as Json, json};
 use crate::support::{Actor, Cluster, Node, SetAtTheEnd, TAKEOVER_PATIENCE, eventually_within};
 
 const ACTORS: usize = 4;
+/// For each actor: while one event runs others wait, and their durable writes share uploads.
+const WRITERS: usize = 3;
 
 #[test]
 fn what_a_killed_node_acknowledged_durably_is_on_another() {
@@ -100,7 +102,7 @@ fn a_get_waits_until_a_dead_nodes_actor_has_moved() {
     assert_eq!(moved.query("SELECT x FROM t"), json!([[1]]));
 }
 
-/// Writes to each actor, one event after another, plain and durable rows in turn, until `until` has
+/// Writes to each actor, from several clients, plain and durable rows in turn, until `until` has
 /// passed and `then` has returned; the durable rows that were acknowledged.
 fn load(node: &Node, until: Duration, then: impl FnOnce()) -> Vec<Vec<i64>> {
     for actor in 0..ACTORS {
@@ -109,29 +111,36 @@ fn load(node: &Node, until: Duration, then: impl FnOnce()) -> Vec<Vec<i64>> {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let over = &over;
-        let writers: Vec<_> = (0..ACTORS)
+        let writers: Vec<Vec<_>> = (0..ACTORS)
             .map(|actor| {
-                let held = node.actor(&name_of(actor));
-                scope.spawn(move || write(&held, over))
+                let writer = |writer| {
+                    let held = node.actor(&name_of(actor));
+                    scope.spawn(move || write(&held, writer, over))
+                };
+                (0..WRITERS).map(writer).collect()
             })
             .collect();
         let ended = SetAtTheEnd(over);
         sleep(until);
         then();
         drop(ended);
-        writers.into_iter().map(|writer| writer.join().expect("a writer")).collect()
+        let of_actor = |writers: Vec<ScopedJoinHandle<'_, Vec<i64>>>| {
+            writers.into_iter().flat_map(|writer| writer.join().expect("a writer")).collect()
+        };
+        writers.into_iter().map(of_actor).collect()
     })
 }
 
-fn write(actor: &Actor, over: &AtomicBool) -> Vec<i64> {
+fn write(actor: &Actor, writer: usize, over: &AtomicBool) -> Vec<i64> {
     let mut acknowledged = Vec::new();
-    for row in 0.. {
+    for turn in 0.. {
         if over.load(Ordering::Relaxed) {
             break;
         }
+        let row = turn * WRITERS as i64 + writer as i64;
         // Two rows of one event: a crash leaves both or neither.
         let plain = format!("INSERT INTO t VALUES ({row}, {row}), (-{row}, {row})");
-        let op = if row % 2 == 0 { "exec-durable" } else { "exec" };
+        let op = if turn % 2 == 0 { "exec-durable" } else { "exec" };
         let body = json!({ "steps": [{ "op": op, "sql": plain }] }).to_string();
         let Ok(answer) = actor.try_send("POST", "/sql", &[], body.as_bytes()) else { continue };
         let done = serde_json::from_slice::<Json>(&answer.body).unwrap_or_default();

@@ -37,6 +37,11 @@ impl Disk {
         self.order("fail-once", operation, end_of_path);
     }
 
+    /// From now on each fsync of paths that end so takes 100 ms longer.
+    pub fn slow_fsyncs(&self, end_of_path: &str) {
+        self.order("slow", "fsync", end_of_path);
+    }
+
     fn order(&self, file: &str, operation: &str, end_of_path: &str) {
         // Whole at once: the node looks at it whenever it likes.
         let unfinished = self.folder.path().join("unfinished");
@@ -45,7 +50,7 @@ impl Disk {
     }
 
     pub fn mend(&self) {
-        for file in ["fail", "fail-once"] {
+        for file in ["fail", "fail-once", "slow"] {
             let _ = fs::remove_file(self.folder.path().join(file));
         }
     }

@@ -4,6 +4,8 @@
 //              the calls returned (a send: in which it began); a failed call has a "!" behind its name
 //   fail       "OPERATION END-OF-PATH" a line: such calls fail, with EIO or, for "write", ENOSPC
 //   fail-once  the same, and the file goes with the first call that fails
+//   slow       "fsync END-OF-PATH" a line: such calls take 100 ms longer, and say "slow-fsync PATH"
+//              when they begin
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -84,6 +86,10 @@ static int sync_with(long number, int fd) {
         record("fsync!", path);
         errno = EIO;
         return -1;
+    }
+    if (is_listed("slow", "fsync", path)) {
+        record("slow-fsync", path);
+        usleep(100 * 1000);
     }
     int result = (int)syscall(number, fd);
     record(result == 0 ? "fsync" : "fsync!", path);

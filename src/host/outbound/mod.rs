@@ -24,8 +24,10 @@ use std::sync::Arc;
 use ::http::{Request, Response};
 use http_body_util::BodyExt;
 use tokio::sync::{Semaphore, oneshot};
+use wasmkeep_supervisors::event::NotDurable;
 use wasmkeep_supervisors::limits::OUTBOUND_NODE_OPEN_MAX;
 use wasmkeep_supervisors::metrics::Metrics;
+use wasmkeep_supervisors::ports::ScopeFuture;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 use self::body::{AnswerBody, RequestBody};
@@ -88,18 +90,22 @@ pub struct InstanceOutbound {
     open: OpenRequests,
 }
 
+/// What has to end before a request may leave; after an error it must not.
+pub type Before = Option<ScopeFuture<'static, Result<(), NotDurable>>>;
+
 pub type Answer = Result<Response<WasiBody>, Error>;
 
 impl InstanceOutbound {
-    /// Sends a request. What can be refused is refused at once, before anything is looked up; the
-    /// future gives the answer's head.
+    /// Sends a request, once `before` has ended. What can be refused is refused at once, before
+    /// anything is looked up; the future gives the answer's head.
     pub fn send(
         &self,
         request: Request<WasiBody>,
         options: Option<RequestOptions>,
+        before: Before,
     ) -> impl Future<Output = Answer> + Send + 'static {
         let waits = Waits::asked(options);
-        let begun = self.begin(request, waits);
+        let begun = self.begin(request, waits, before);
         let counted = Counted::new(Arc::clone(&self.shared.metrics));
         async move {
             let answered = match begun {
@@ -115,7 +121,12 @@ impl InstanceOutbound {
         self.open.end_all();
     }
 
-    fn begin(&self, request: Request<WasiBody>, waits: Waits) -> Result<Begun, Failure> {
+    fn begin(
+        &self,
+        request: Request<WasiBody>,
+        waits: Waits,
+        before: Before,
+    ) -> Result<Begun, Failure> {
         let to = destination(&self.shared.policy, request.uri())?;
         let progress = Arc::new(Progress::new());
         let request = headers::outgoing(request, &to)
@@ -124,7 +135,17 @@ impl InstanceOutbound {
         let open = self.open.open().ok_or(Failure::failed(Error::ConnectionLimitReached))?;
         let (answer_to, answer) = oneshot::channel();
         let shared = Arc::clone(&self.shared);
-        let running = exchange(shared, to, request, waits, Arc::clone(&progress), answer_to);
+        let exchange = exchange(shared, to, request, waits, Arc::clone(&progress), answer_to);
+        let running = async {
+            let may_leave = match before {
+                Some(before) => before.await.is_ok(),
+                None => true,
+            };
+            // Otherwise it is dropped, and with it what waits for the answer.
+            if may_leave {
+                exchange.await;
+            }
+        };
         open.runs(tokio::spawn(running).abort_handle());
         Ok(Begun { open, answer, progress })
     }

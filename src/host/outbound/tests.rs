@@ -64,7 +64,7 @@ async fn a_request_ends_when_the_guest_drops_what_it_waits_for() {
     let outbound = outbound();
     let instance = outbound.of_an_instance();
     let (listener, address) = server().await;
-    let waiting = tokio::spawn(instance.send(get(address), None));
+    let waiting = tokio::spawn(instance.send(get(address), None, None));
     let stream = accept(&listener).await;
     assert!(!outbound.is_idle());
     waiting.abort();
@@ -77,7 +77,7 @@ async fn a_request_ends_when_the_guest_drops_the_answers_body() {
     let outbound = outbound();
     let instance = outbound.of_an_instance();
     let (listener, address) = server().await;
-    let waiting = tokio::spawn(instance.send(get(address), None));
+    let waiting = tokio::spawn(instance.send(get(address), None, None));
     let mut stream = accept(&listener).await;
     stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nsome").await.expect("sent");
     let mut answer = waiting.await.expect("no panic").expect("an answer");
@@ -94,7 +94,7 @@ async fn a_request_ends_with_its_answer_also_when_nobody_reads_the_end() {
     let outbound = outbound();
     let instance = outbound.of_an_instance();
     let (listener, address) = server().await;
-    let waiting = tokio::spawn(instance.send(get(address), None));
+    let waiting = tokio::spawn(instance.send(get(address), None, None));
     let mut stream = accept(&listener).await;
     stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("sent");
     let answer = waiting.await.expect("no panic").expect("an answer");
@@ -108,7 +108,7 @@ async fn the_end_of_the_event_stops_a_request_that_waits_for_its_answer() {
     let outbound = outbound();
     let instance = outbound.of_an_instance();
     let (listener, address) = server().await;
-    let waiting = tokio::spawn(instance.send(get(address), None));
+    let waiting = tokio::spawn(instance.send(get(address), None, None));
     let stream = accept(&listener).await;
     instance.end_event();
     assert!(outbound.is_idle());
@@ -150,7 +150,7 @@ async fn trailers_go_out_and_come_in() {
         .header("trailer", "x-sum, x-wasmkeep-evil")
         .body(body)
         .expect("a request");
-    let waiting = tokio::spawn(instance.send(request, None));
+    let waiting = tokio::spawn(instance.send(request, None, None));
     let mut stream = accept(&listener).await;
     // An empty piece must not look like the end.
     for data in ["one", "", "two"] {
@@ -180,7 +180,7 @@ async fn a_request_that_the_guest_breaks_off_is_not_sent_as_if_it_were_whole() {
     let (listener, address) = server().await;
     let (pieces, body) = streamed();
     let request = Request::post(format!("http://{address}/")).body(body).expect("a request");
-    let waiting = tokio::spawn(instance.send(request, None));
+    let waiting = tokio::spawn(instance.send(request, None, None));
     let mut stream = accept(&listener).await;
     pieces.send(Ok(Frame::data(Bytes::from("one")))).await.expect("it is read");
     pieces.send(Err(Error::HttpProtocolError)).await.expect("it is read");
@@ -198,10 +198,10 @@ async fn what_is_refused_takes_no_place_and_what_has_none_is_limited() {
     let instance = outbound.of_an_instance();
     let refused = "10.0.0.1:80".parse().expect("an address");
     let (_listener, address) = server().await;
-    let held: Vec<_> = (0..16).map(|_| instance.send(get(address), None)).collect();
-    let error = instance.send(get(address), None).await.expect_err("no place");
+    let held: Vec<_> = (0..16).map(|_| instance.send(get(address), None, None)).collect();
+    let error = instance.send(get(address), None, None).await.expect_err("no place");
     assert!(matches!(error, Error::ConnectionLimitReached), "{error:?}");
-    let error = instance.send(get(refused), None).await.expect_err("refused");
+    let error = instance.send(get(refused), None, None).await.expect_err("refused");
     assert!(matches!(error, Error::DestinationIpProhibited), "{error:?}");
     let neighbour = outbound.of_an_instance();
     assert!(neighbour.open.open().is_some());

@@ -64,6 +64,14 @@ pub struct State {
     residence: Option<Residence>,
 }
 
+impl Drop for State {
+    fn drop(&mut self) {
+        // The task that flushes may look in at any time: it must find nothing, once the address is free.
+        self.instance = None;
+        self.scope.abandon();
+    }
+}
+
 impl Process for ActorProcess {
     type Msg = ActorMessage;
     type State = State;
@@ -77,7 +85,8 @@ impl Process for ActorProcess {
         let Arguments { shared, residence } = arguments;
         self.0.metrics.wakes.inc();
         self.0.scope.tap.tell(&shared.address, || Happening::Woke);
-        let scope = ActorScope::new(shared.address.clone(), Arc::clone(&self.0.scope));
+        let (ports, queue) = (Arc::clone(&self.0.scope), Arc::clone(&shared.gate));
+        let scope = ActorScope::new(shared.address.clone(), ports, queue);
         let mut state = State {
             shared,
             scope,
@@ -144,6 +153,11 @@ impl ActorProcess {
             self.refuse(&task, Refusal::not_run(Reason::Stopping), &mut reply, state);
             return self.end_turn(turn, state);
         }
+        // What is held back is an answer; other events are told nothing of before it is durable.
+        if !matches!(task, Task::Request(_)) {
+            state.scope.settle_outputs().await;
+        }
+        self.recover(state);
         let admitted = match state.scope.is_held() {
             true => Ok(()),
             false => {
@@ -173,6 +187,7 @@ impl ActorProcess {
                 if let Some(may_answer) = state.scope.may_answer() {
                     reply.only_while(may_answer);
                 }
+                reply.through(state.scope.outputs());
                 self.follow(state);
                 self.run(task, &mut reply, state).await;
             }
@@ -193,6 +208,8 @@ impl ActorProcess {
         state: &mut State,
     ) {
         let turn = Turn::begin(queued.permit, state);
+        state.scope.settle_outputs().await;
+        self.recover(state);
         // Dropped unread, its sender learns that the actor cannot be read here now.
         if !self.0.residents.grace_is_over() && self.ensure_owner(myself, state).await.is_ok() {
             let deadline = Instant::now() + self.0.scope.wall_budget;
@@ -201,6 +218,13 @@ impl ActorProcess {
             self.end_event(state, None).await;
         }
         self.end_turn(turn, state);
+    }
+
+    /// A write of an event that has ended was lost: nothing that rests on it is of use.
+    fn recover(&self, state: &mut State) {
+        if state.scope.is_given_up() {
+            self.lose_hold(state);
+        }
     }
 
     fn end_turn(&self, turn: Turn, state: &mut State) {
@@ -250,7 +274,7 @@ impl ActorProcess {
         state: &mut State,
         deadline: Instant,
     ) -> Outcome {
-        state.scope.begin_event(&request.caller, deadline);
+        state.scope.begin_request(&request.caller, deadline);
         let served = self.serve(request, reply, state, deadline).await;
         self.end_event(state, None).await;
         match served {
@@ -276,6 +300,10 @@ impl ActorProcess {
     }
 
     async fn end_event(&self, state: &mut State, attempt: Option<Attempt>) -> EndOfEvent {
+        // Answers that tell of what is deleted leave before it is.
+        if state.scope.is_deleting() {
+            state.scope.settle_outputs().await;
+        }
         let mut end = state.scope.end_event(attempt);
         let is_lost = match end {
             EndOfEvent::Deleted => !state.scope.ship_delete().await,

@@ -5,6 +5,7 @@
 //! data; nothing here speaks HTTP.
 
 mod hops;
+mod output_gate;
 mod reasons;
 mod refusal;
 mod socket;
@@ -19,6 +20,7 @@ use futures_core::Stream;
 use thiserror::Error;
 
 pub use hops::Hops;
+pub use output_gate::{Mark, NotDurable, OutputGate};
 pub use reasons::{REASONS, ReasonRow};
 pub use refusal::{Ran, Reason, Refusal};
 pub use socket::{
@@ -26,6 +28,7 @@ pub use socket::{
     SocketTask, Utf8,
 };
 
+use self::output_gate::Departing;
 use crate::address::{Address, NodeId};
 
 /// One header: its name in lower case, and its bytes.
@@ -254,8 +257,8 @@ pub enum Answer {
 pub struct ReplyTo {
     sender: Option<tokio::sync::oneshot::Sender<Answer>>,
     status: Option<u16>,
-    /// Whether the node may still answer for the actor; without it, it always may.
     may_answer: Option<MayAnswer>,
+    gate: Option<Arc<OutputGate>>,
 }
 
 /// Asked when an answer leaves.
@@ -273,12 +276,17 @@ impl fmt::Debug for ReplyTo {
 impl ReplyTo {
     pub fn channel() -> (Self, ReplyFrom) {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        (Self { sender: Some(sender), status: None, may_answer: None }, receiver)
+        (Self { sender: Some(sender), status: None, may_answer: None, gate: None }, receiver)
     }
 
     /// From now on an answer of the actor leaves only while this holds.
     pub fn only_while(&mut self, may_answer: MayAnswer) {
         self.may_answer = Some(may_answer);
+    }
+
+    /// From now on an answer leaves only once what the actor wrote durably before it is durable.
+    pub fn through(&mut self, gate: Arc<OutputGate>) {
+        self.gate = Some(gate);
     }
 
     /// Hands the task back: another node has the actor.
@@ -291,16 +299,15 @@ impl ReplyTo {
     /// Sends the answer; false when one was sent before or nobody waits for it.
     pub fn send(&mut self, answer: Result<Reply, Refusal>) -> bool {
         let Some(sender) = self.sender.take() else { return false };
-        let may_answer = self.may_answer.as_ref().is_none_or(|may_answer| may_answer());
-        let answer = match answer {
-            Ok(_) if !may_answer => Err(Refusal::ran(Reason::LeaseLost)),
-            answer => answer,
-        };
         self.status = Some(match &answer {
             Ok(reply) => reply.status,
             Err(refusal) => refusal.reason.status(),
         });
-        sender.send(Answer::Ended(answer)).is_ok()
+        let departing = Departing { sender, answer, may_answer: self.may_answer.take() };
+        match &self.gate {
+            Some(gate) => gate.pass(departing),
+            None => departing.leave(),
+        }
     }
 
     /// The status of the answer that was sent.

@@ -17,7 +17,7 @@ pub struct ReasonRow {
 }
 
 /// One row a reason, in the order of `Reason`.
-pub const REASONS: [ReasonRow; 28] = [
+pub const REASONS: [ReasonRow; 29] = [
     ReasonRow {
         reason: Reason::BadRequest,
         word: "bad-request",
@@ -246,6 +246,16 @@ pub const REASONS: [ReasonRow; 28] = [
         when: "the actor's file is damaged or is another actor's. With `ran`: `on-init` ran and \
                its success could not be kept",
         remedy: "the log has the file and the cause",
+    },
+    ReasonRow {
+        reason: Reason::NotDurable,
+        word: "not-durable",
+        status: 500,
+        sentence: "what the actor wrote is not known to be durable",
+        event: "ran",
+        when: "the disk or the bucket failed a durable write after the handler had gone on, this \
+               event's or one's before it; see [storage](storage.md)",
+        remedy: "ask for the state before you repeat it; the log has the cause",
     },
     ReasonRow {
         reason: Reason::HostFault,

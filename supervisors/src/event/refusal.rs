@@ -56,6 +56,7 @@ pub enum Reason {
     WallExceeded,
     NotInstantiated,
     DatabaseUnusable,
+    NotDurable,
     HostFault,
     NoLease,
     LeaseLost,

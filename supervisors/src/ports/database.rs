@@ -1,6 +1,8 @@
 //! One SQLite database per actor, and what the node remembers of actors that have none.
 
+use std::future::Future;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -167,6 +169,9 @@ pub trait Databases: Send + Sync + 'static {
     fn remove(&self, address: &Address) -> Result<(), StorageFault>;
 }
 
+/// Ends when what it is about is on disk. It borrows nothing of the database.
+pub type Syncing = Pin<Box<dyn Future<Output = Result<(), StorageFault>> + Send>>;
+
 /// One open database. Calls may block on the disk; the implementation steps off the runtime where
 /// that takes long.
 pub trait Database: Send {
@@ -192,6 +197,12 @@ pub trait Database: Send {
     /// Returns once everything committed is on disk. A failure is never retried: the kernel may
     /// have dropped the pages.
     fn sync(&mut self) -> Result<(), StorageFault>;
+
+    /// As `sync` for what is committed so far, beside whoever goes on writing; none where only `sync`
+    /// will do. After a failure the database must be closed.
+    fn sync_beside(&mut self) -> Option<Syncing> {
+        None
+    }
 
     fn meta(&mut self, key: Meta) -> Result<Option<String>, StorageFault>;
 

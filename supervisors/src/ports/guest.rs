@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use super::database::{RowSet, SqlError, SqlValue};
 use crate::address::Address;
 use crate::event::{
-    AttachmentError, CloseError, Header, Message, ReplyTo, Request, SendError, SocketEvent,
-    SocketId,
+    AttachmentError, CloseError, Header, Message, NotDurable, ReplyTo, Request, SendError,
+    SocketEvent, SocketId,
 };
 use crate::time::Timestamp;
 
@@ -143,6 +143,12 @@ pub trait GuestScope: Send + Sync + 'static {
         &self,
         calls: Vec<(String, CallRequest)>,
     ) -> ScopeFuture<'_, Vec<Result<CallResponse, CallError>>>;
+
+    /// Asked before anything leaves the guest that is no answer and no call: what has to end first. None
+    /// when nothing has. After an error it must not leave.
+    fn before_output(&self) -> Option<ScopeFuture<'static, Result<(), NotDurable>>> {
+        None
+    }
 
     /// A value the operator gave to this guest.
     fn env(&self, name: &str) -> Option<String>;

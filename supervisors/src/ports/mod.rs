@@ -25,7 +25,7 @@ pub use capture::{Captured, Capturing, Latched, LocalFiles, Restoring};
 pub use catalogue::{Catalogue, FileSizes, KnownActor, KnownName};
 pub use database::{
     ConstraintKind, Database, Databases, Left, Meta, OpenError, RowSet, SomeRows, SqlError,
-    SqlValue, StorageFault,
+    SqlValue, StorageFault, Syncing,
 };
 pub use guest::{
     CallError, CallRequest, CallResponse, EventScope, FrontGuest, Guest, GuestCall, GuestFault,

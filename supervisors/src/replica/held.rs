@@ -8,10 +8,12 @@ use std::task::{Context, Poll};
 use ractor::ActorRef;
 
 use super::error::{Lost, ShipError};
+use super::marks::Marks;
 use super::process::Work;
 use super::replicas::Replicas;
 use super::shared::Shared;
 use crate::address::Address;
+use crate::event::Mark;
 use crate::history::{Base, Durable, Generation, Position};
 use crate::lease::Term;
 use crate::ownership::{Hold, Right};
@@ -27,9 +29,10 @@ pub struct Held {
     /// What the next capture is to be, if not what changed.
     pub(super) whole: Option<Whole>,
     /// The file is to become a copy once its adoption is acknowledged.
-    pub(super) marks: bool,
+    pub(super) adoption_ends: bool,
     pub(super) segments: Option<ActorRef<Work>>,
     pub(super) stand_ins: Option<ActorRef<Work>>,
+    pub(super) marks: Marks,
 }
 
 /// Why every page is captured.
@@ -75,7 +78,16 @@ impl Held {
     ) -> Self {
         let whole = adopts.then_some(Whole::Adopted);
         let (segments, stand_ins) = (None, None);
-        Self { replicas, shared, hold: Some(hold), whole, marks: adopts, segments, stand_ins }
+        Self {
+            replicas,
+            shared,
+            hold: Some(hold),
+            whole,
+            adoption_ends: adopts,
+            segments,
+            stand_ins,
+            marks: Marks::default(),
+        }
     }
 
     pub fn address(&self) -> &Address {
@@ -97,6 +109,19 @@ impl Held {
     /// The newest segment of the chain that is known to be in the bucket.
     pub fn head(&self) -> Option<Base> {
         self.shared.state().progress.head()
+    }
+
+    /// A write was committed whose writer goes on, and looks at `durable_mark` from time to time.
+    pub fn wrote(&mut self, mark: Mark) {
+        self.marks.wrote(mark);
+    }
+
+    /// The newest of those that is in every later restore, with all before it.
+    pub fn durable_mark(&mut self) -> Mark {
+        if !self.is_lost() {
+            self.marks.landed(self.shared.state().progress.acknowledged());
+        }
+        self.marks.durable()
     }
 
     /// The newest reset on the chain, as far as that was read.
@@ -188,7 +213,11 @@ impl Held {
                 self.send_fence()?;
                 Ok(self.wait())
             }
-            Durable::Already | Durable::Fence => self.still_valid().map(|()| Settled::Durable),
+            Durable::Already | Durable::Fence => {
+                self.still_valid()?;
+                self.marks.all_landed();
+                Ok(Settled::Durable)
+            }
             Durable::Wait => Ok(self.wait()),
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::error::{Lost, ShipError};
 use super::held::Held;
 use super::kept::Kept;
+use super::marks::Marks;
 use super::stand_in::StandIn;
 use crate::address::NodeId;
 use crate::history::Base;
@@ -35,6 +36,8 @@ impl Held {
             Ok(_) => {
                 let replicas = Arc::clone(&self.replicas);
                 self.shared.set_leaves(false);
+                // Whoever takes the hold up counts its writes anew.
+                self.marks = Marks::default();
                 replicas.keep_parked(self);
                 true
             }

@@ -18,6 +18,7 @@ mod fetch;
 mod held;
 mod kept;
 mod leave;
+mod marks;
 mod process;
 mod replicas;
 mod restore;

@@ -27,10 +27,10 @@ impl Held {
     fn capture_and_send(&mut self, database: &mut dyn Capturing) -> Result<bool, StorageFault> {
         if self.adopts() {
             database.capture_whole();
-        } else if self.marks && self.shared.state().progress.acknowledged().is_some() {
+        } else if self.adoption_ends && self.shared.state().progress.acknowledged().is_some() {
             // Only once the history has it: until then a crash must leave a file to adopt.
             database.adopted()?;
-            self.marks = false;
+            self.adoption_ends = false;
         }
         let Some(captured) = self.captured_whole_if_first(database)? else {
             let head = self.head();
@@ -101,6 +101,9 @@ impl Held {
         let (body, hash) =
             self.replicas.encoded(&self.shared, description, pages.iter().copied(), read)?;
         let sent = Sent { at, base, hash, bytes: body.len() as u64, db_pages, pages, kind };
+        // First: the segment before this one has landed, or nothing would be sent.
+        self.durable_mark();
+        self.marks.sent(at);
         self.shared.state().sent(&sent);
         self.shared.change(|status| status.ships = true);
         let work = Work::Ship(Shipment { at, kind, body }, Underway::new(&self.shared));

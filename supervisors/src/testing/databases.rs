@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::captures::{Capture, Copies};
@@ -13,7 +14,7 @@ use crate::address::{Address, Class, Tenant};
 use crate::history::Base;
 use crate::ports::{
     Capturing, Database, Databases, Left, Meta, OpenError, RowSet, SomeRows, SqlError, SqlValue,
-    StorageFault,
+    StorageFault, Syncing,
 };
 use crate::time::Timestamp;
 
@@ -60,6 +61,9 @@ pub(super) struct Disk {
     rested: usize,
     removed: usize,
     time_to_drop: Duration,
+    /// Syncs beside a writer end when this lets them.
+    sync_turns: Option<Arc<Semaphore>>,
+    synced_beside: usize,
     /// Writes until the node crashes.
     writes_left: Option<usize>,
     writes: usize,
@@ -97,6 +101,18 @@ impl MemoryDatabases {
     /// Writes so far: commits, entries of the index, removals.
     pub fn writes(&self) -> usize {
         self.lock().writes
+    }
+
+    /// Syncs beside a writer end one by one, as permits are added.
+    pub fn hold_syncs(&self) -> Arc<Semaphore> {
+        let turns = Arc::new(Semaphore::new(0));
+        self.lock().sync_turns = Some(Arc::clone(&turns));
+        turns
+    }
+
+    /// Syncs beside a writer that have begun.
+    pub fn synced_beside(&self) -> usize {
+        self.lock().synced_beside
     }
 
     /// A database then takes this long to let go of its file.
@@ -426,6 +442,21 @@ impl Database for MemoryDatabase {
 
     fn sync(&mut self) -> Result<(), StorageFault> {
         self.node.lock().check(Fault::Sync)
+    }
+
+    fn sync_beside(&mut self) -> Option<Syncing> {
+        let node = self.node.clone();
+        let turns = {
+            let mut disk = node.lock();
+            disk.synced_beside += 1;
+            disk.sync_turns.clone()
+        };
+        Some(Box::pin(async move {
+            if let Some(turns) = turns {
+                turns.acquire().await.expect("it stays open").forget();
+            }
+            node.lock().check(Fault::Sync)
+        }))
     }
 
     fn meta(&mut self, key: Meta) -> Result<Option<String>, StorageFault> {

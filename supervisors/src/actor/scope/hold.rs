@@ -126,6 +126,7 @@ impl ActorScope {
     /// Closes the database and ends the hold without a word: what became of the last upload is not
     /// known, so the next hold restores what the bucket has.
     pub(super) fn give_up_hold(&self, state: &mut State) {
+        self.lose_outputs(state);
         // First: the file is set aside, and must not be open.
         state.forget_database();
         state.given_up = false;
@@ -207,6 +208,6 @@ pub(super) fn no_hold() -> SqlError {
     SqlError::Internal("this node does not have the actor any more".into())
 }
 
-fn capturing(database: &mut Option<Box<dyn Database>>) -> Option<&mut dyn Capturing> {
+pub(super) fn capturing(database: &mut Option<Box<dyn Database>>) -> Option<&mut dyn Capturing> {
     database.as_mut()?.capturing()
 }

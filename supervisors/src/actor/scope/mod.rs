@@ -1,7 +1,9 @@
-//! What an actor may ask during one event: its storage in `storage`, its alarm in `alarms`, its
-//! WebSockets in `sockets`, its hold in a cluster in `hold`; what begins and ends an event is here.
+//! What an actor may ask during one event: its storage in `storage`, what makes it durable in
+//! `durable`, its alarm in `alarms`, its WebSockets in `sockets`, its hold in a cluster in `hold`; what
+//! begins and ends an event is here.
 
 mod alarms;
+mod durable;
 mod hold;
 mod inspect;
 mod sockets;
@@ -9,17 +11,21 @@ mod storage;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 pub use alarms::Attempt;
 
+use crate::actor::queue::Gate;
 use crate::address::Address;
 use crate::alarm::Bell;
 use crate::call::{CallPorts, Outgoing, reserve};
-use crate::event::{AttachmentError, CallChain, Caller, CloseError, Message, SendError, SocketId};
+use crate::event::{
+    AttachmentError, CallChain, Caller, CloseError, Message, NotDurable, OutputGate, SendError,
+    SocketId,
+};
 use crate::guest_log::LogRate;
 use crate::limits::LOG_LINES_PER_SECOND;
 use crate::metrics::Metrics;
@@ -72,6 +78,10 @@ struct State {
     indexed: Option<Option<Timestamp>>,
     /// Whether an alarm is pending, once that is known.
     has_alarm: Option<bool>,
+    /// The event is a request, and has let nothing out beside what the output gate holds.
+    only_answers: bool,
+    /// A task makes durable what the output gate waits for.
+    flushes: bool,
     log: LogRate,
     /// The message sent last in this event: the next is often the same one, to another client.
     sent: Option<Message>,
@@ -117,7 +127,10 @@ pub struct ScopePorts {
 pub struct ActorScope {
     address: Address,
     ports: Arc<ScopePorts>,
+    queue: Arc<Gate>,
+    outputs: Arc<OutputGate>,
     state: Mutex<State>,
+    me: Weak<Self>,
 }
 
 impl std::ops::Deref for ActorScope {
@@ -140,7 +153,8 @@ pub enum EndOfEvent {
 }
 
 impl ActorScope {
-    pub fn new(address: Address, ports: Arc<ScopePorts>) -> Arc<Self> {
+    /// Of an actor whose events wait in `queue`.
+    pub fn new(address: Address, ports: Arc<ScopePorts>, queue: Arc<Gate>) -> Arc<Self> {
         let now = Instant::now();
         let state = State {
             database: None,
@@ -159,10 +173,31 @@ impl ActorScope {
             alarm_changed: false,
             indexed: None,
             has_alarm: None,
+            only_answers: false,
+            flushes: false,
             log: LogRate::new(LOG_LINES_PER_SECOND, now),
             sent: None,
         };
-        Arc::new(Self { address, ports, state: Mutex::new(state) })
+        Arc::new_cyclic(|me| Self {
+            address,
+            ports,
+            queue,
+            outputs: Arc::default(),
+            state: Mutex::new(state),
+            me: me.clone(),
+        })
+    }
+
+    /// What the answers of the actor go through.
+    pub fn outputs(&self) -> Arc<OutputGate> {
+        Arc::clone(&self.outputs)
+    }
+
+    /// As `begin_event`, for a request: its answer can be held back.
+    pub fn begin_request(&self, caller: &Caller, deadline: Instant) {
+        self.begin_event(caller, deadline);
+        self.outputs.begin_event();
+        self.lock().only_answers = true;
     }
 
     pub fn begin_event(&self, caller: &Caller, deadline: Instant) {
@@ -172,6 +207,7 @@ impl ActorScope {
         state.firing = false;
         state.attempt = 0;
         state.alarm_changed = false;
+        state.only_answers = false;
         state.caller = caller.clone();
         if let Some(database) = &mut state.database {
             database.begin_event(deadline);
@@ -226,6 +262,19 @@ impl ActorScope {
             return EndOfEvent::GivenUp;
         }
         EndOfEvent::Kept
+    }
+
+    /// The event that ends deletes the actor.
+    pub fn is_deleting(&self) -> bool {
+        self.lock().delete == Delete::AtTheEnd
+    }
+
+    /// Lets go of everything, with the process.
+    pub fn abandon(&self) {
+        let mut state = self.lock();
+        self.lose_outputs(&mut state);
+        state.forget_database();
+        state.held = None;
     }
 
     /// The database failed: it is closed when the event ends.
@@ -354,7 +403,15 @@ impl GuestScope for ActorScope {
         if !self.is_held() {
             return Box::pin(std::future::ready(Err(no_longer_here())));
         }
-        Box::pin(self.outgoing().call(target.to_owned(), request))
+        let settled = self.before_output();
+        let call = self.outgoing().call(target.to_owned(), request);
+        Box::pin(async move {
+            match settled {
+                Some(settled) => settled.await.map_err(not_sent)?,
+                None => {}
+            }
+            call.await
+        })
     }
 
     fn call_many(
@@ -365,7 +422,20 @@ impl GuestScope for ActorScope {
             let refused = calls.iter().map(|_| Err(no_longer_here())).collect();
             return Box::pin(std::future::ready(refused));
         }
-        Box::pin(self.outgoing().call_many(calls))
+        let settled = self.before_output();
+        let (count, calls) = (calls.len(), self.outgoing().call_many(calls));
+        Box::pin(async move {
+            if let Some(settled) = settled
+                && let Err(lost) = settled.await
+            {
+                return (0..count).map(|_| Err(not_sent(lost))).collect();
+            }
+            calls.await
+        })
+    }
+
+    fn before_output(&self) -> Option<ScopeFuture<'static, Result<(), NotDurable>>> {
+        self.before_output()
     }
 
     fn env(&self, name: &str) -> Option<String> {
@@ -377,6 +447,10 @@ impl GuestScope for ActorScope {
             self.log_line(line, is_error);
         }
     }
+}
+
+fn not_sent(lost: NotDurable) -> CallError {
+    CallError::Failed(format!("{lost}; nothing ran"))
 }
 
 fn no_longer_here() -> CallError {

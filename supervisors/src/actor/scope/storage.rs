@@ -1,11 +1,9 @@
 //! What a guest's storage calls and deletes mean, and what the process asks of the database.
 
-use tokio::time::Instant;
-
 use super::hold::no_hold;
 use super::{ActorScope, Delete, State};
 use crate::event::{Reason, Refusal};
-use crate::ports::{Database, Meta, OpenError, SqlError, SqlValue, StorageFault};
+use crate::ports::{Database, Meta, OpenError, SqlError, StorageFault};
 
 impl ActorScope {
     /// Whether anything of the actor is there.
@@ -86,6 +84,10 @@ impl ActorScope {
     /// Between two events: gives back memory that only the next one would use.
     pub fn rest(&self) {
         let mut state = self.lock();
+        // A disk may take longer for a write than an actor waits for its next event.
+        if state.given_up || state.flushes || !self.outputs.is_open() {
+            return;
+        }
         let Some(database) = state.database.take_if(|database| database.rest()) else { return };
         self.metrics.rests.inc();
         if let Err(fault) = database.close() {
@@ -162,47 +164,11 @@ impl ActorScope {
         removed
     }
 
-    pub(super) async fn write_durably(
-        &self,
-        sql: &str,
-        params: Vec<SqlValue>,
-    ) -> Result<u64, SqlError> {
-        let started = Instant::now();
-        let changed = self.with_database(|database| database.exec_before_sync(sql, params))?;
-        self.sync_index()?;
-        match self.replicas {
-            Some(_) => self.settle_commits().await?,
-            None => self.sync()?,
-        }
-        self.metrics.durable_write_seconds.observe(started.elapsed().as_secs_f64());
-        Ok(changed)
-    }
-
-    /// An alarm that is durable must be in an index that is.
-    fn sync_index(&self) -> Result<(), SqlError> {
-        let mut state = self.lock();
-        let indexed = match self.has_alarm(&mut state) {
-            Ok(true) => self.databases.sync_index(),
-            Ok(false) => Ok(()),
-            Err(fault) => Err(fault),
-        };
-        indexed.map_err(|fault| {
-            state.given_up = true;
-            self.not_durable(&fault)
-        })
-    }
-
-    /// Has this machine's disk keep what was committed.
-    fn sync(&self) -> Result<(), SqlError> {
-        self.with_database(|database| database.sync().map_err(|fault| self.not_durable(&fault)))
-    }
-
-    fn not_durable(&self, fault: &StorageFault) -> SqlError {
-        tracing::error!(actor = %self.address, error = %fault, "write not durable");
-        SqlError::Internal("the write could not be made durable".into())
-    }
-
     pub(super) async fn delete_durably(&self) -> Result<(), SqlError> {
+        // Answers that tell of what is deleted leave before it is.
+        if let Some(settled) = self.before_output() {
+            settled.await.map_err(|lost| SqlError::Internal(lost.to_string()))?;
+        }
         let in_transaction = {
             let state = self.lock();
             state.database.as_ref().is_some_and(|database| database.in_transaction())

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod durable;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -103,6 +103,22 @@ async fn a_parked_actor_wakes_without_a_word_to_the_bucket() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_takes_up_a_parked_hold_counts_its_writes_anew() {
+    let world = World::new();
+    let node = world.node("n1").await;
+    let mut actor = node.wake().await;
+    actor.write("a");
+    actor.held.wrote(7);
+    actor.held.durable(actor.database.capturing()).await.expect("it is durable");
+    assert_eq!(actor.held.durable_mark(), 7);
+    assert!(actor.held.park(Some(actor.database)).await);
+    let mut actor = node.wake().await;
+    actor.write("b");
+    actor.held.wrote(1);
+    assert_eq!(actor.held.durable_mark(), 0, "it is in no segment");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_parked_actor_whose_last_socket_closed_leaves() {
     let world = World::new();
     let node = world.node("n1").await;
