@@ -207,9 +207,11 @@ fn held(places: &Places, count: u64) -> Result<Cost> {
     };
     let first = runtime.block_on(open(0, (count / FIRST_WAVE).max(1)))?;
     until_asleep(&running)?;
+    std::thread::sleep(REST);
     let before = Usage::of(&running)?;
     let rest = runtime.block_on(open(count, 2 * count))?;
     until_asleep(&running)?;
+    std::thread::sleep(REST);
     let cost = Usage::of(&running)?.cost("WebSocket held for an actor asleep", &before, count);
     drop((first, rest));
     Ok(cost)
