@@ -14,6 +14,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ffi};
@@ -24,6 +25,7 @@ use super::failure::is_disk_full;
 use super::off_runtime::{off_runtime, off_runtime_if};
 use super::sqlite_file;
 pub(super) use super::sqlite_file::File;
+use super::sync_threads;
 
 /// A WAL of so many pages (4 MiB) is moved into the database at the end of the event.
 const WAL_PAGES_AFTER_EVENT: u32 = 1024;
@@ -44,9 +46,12 @@ impl LocalDatabase {
     pub(super) fn make_durable(&mut self) -> Result<(), StorageFault> {
         self.usable()?;
         let is_doubted = self.data_dir.is_doubted(&self.path);
-        if !self.hooks.unsynced.get() && !is_doubted {
+        let is_synced =
+            !self.hooks.unsynced.get() && self.syncs_beside.load(Ordering::Acquire) == 0;
+        if is_synced && !is_doubted {
             return Ok(());
         }
+        let _busy = sync_threads::Busy::begin();
         off_runtime(|| {
             if is_doubted {
                 self.write_anew()?;
@@ -93,23 +98,17 @@ impl LocalDatabase {
         }
         let wal = self.wal_beside()?;
         self.hooks.unsynced.set(false);
-        let (data_dir, path) = (Arc::clone(&self.data_dir), self.path.clone());
-        let synced = tokio::task::spawn_blocking({
-            #[cfg(test)]
-            let injected = faults::on_sync(File::Wal);
-            #[cfg(not(test))]
-            let injected: Option<Result<(), String>> = None;
-            move || injected.unwrap_or_else(|| wal.sync_data().map_err(|error| error.to_string()))
+        self.syncs_beside.fetch_add(1, Ordering::Relaxed);
+        let (beside, data_dir) = (Arc::clone(&self.syncs_beside), Arc::clone(&self.data_dir));
+        let path = self.path.clone();
+        let doubted = path.clone();
+        let synced = sync_threads::sync(wal, move |synced| match synced {
+            Ok(()) => drop(beside.fetch_sub(1, Ordering::Release)),
+            Err(_) => data_dir.doubt(&doubted),
         });
         Some(Box::pin(async move {
-            let synced = match synced.await {
-                Ok(synced) => synced,
-                Err(error) => Err(error.to_string()),
-            };
-            synced.map_err(|cause| {
-                data_dir.doubt(&path);
-                StorageFault { operation: "sync", path: path.display().to_string(), cause }
-            })
+            let path = path.display().to_string();
+            synced.await.map_err(|cause| StorageFault { operation: "sync", path, cause })
         }))
     }
 

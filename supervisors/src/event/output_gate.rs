@@ -66,6 +66,15 @@ impl Departing {
     }
 }
 
+impl Departing {
+    /// What the answer tells of is not known to be durable.
+    fn refuse(self) {
+        let has_lapsed = self.may_answer.is_some_and(|may_answer| !may_answer());
+        let reason = if has_lapsed { Reason::LeaseLost } else { Reason::NotDurable };
+        let _ = self.sender.send(Answer::Ended(Err(Refusal::ran(reason))));
+    }
+}
+
 impl OutputGate {
     /// An event begins that has not answered.
     pub fn begin_event(&self) {
@@ -135,8 +144,7 @@ impl OutputGate {
         self.changed.notify_waiters();
         let count = lost.len();
         for (_, departing) in lost {
-            let answer = Err(Refusal::ran(Reason::NotDurable));
-            Departing { answer, may_answer: None, ..departing }.leave();
+            departing.refuse();
         }
         count
     }

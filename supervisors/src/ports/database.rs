@@ -204,6 +204,12 @@ pub trait Database: Send {
         None
     }
 
+    /// As `sync_beside`, in turn with others that wait for the disk; none when there are none, and `sync`
+    /// is sooner done.
+    fn sync_in_turn(&mut self) -> Option<Syncing> {
+        None
+    }
+
     fn meta(&mut self, key: Meta) -> Result<Option<String>, StorageFault>;
 
     /// Writes or removes one value; joins the guest's transaction when one is open.

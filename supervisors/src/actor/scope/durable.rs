@@ -30,7 +30,7 @@ impl ActorScope {
         if self.outputs.is_open() && !may_go_on {
             match self.replicas {
                 Some(_) => self.settle_commits().await?,
-                None => self.sync()?,
+                None => self.sync_inside().await?,
             }
             self.metrics.durable_write_seconds.observe(started.elapsed().as_secs_f64());
             return Ok(changed);
@@ -77,6 +77,16 @@ impl ActorScope {
     }
 
     /// Has this machine's disk keep what was committed.
+    async fn sync_inside(&self) -> Result<(), SqlError> {
+        let in_turn = self.lock().database.as_mut().and_then(|database| database.sync_in_turn());
+        let Some(synced) = in_turn else { return self.sync() };
+        synced.await.map_err(|fault| {
+            self.lock().given_up = true;
+            self.not_durable(&fault)
+        })
+    }
+
+    /// As `sync_inside`, and the thread waits too.
     fn sync(&self) -> Result<(), SqlError> {
         self.with_database(|database| database.sync().map_err(|fault| self.not_durable(&fault)))
     }
