@@ -406,9 +406,8 @@ impl GuestScope for ActorScope {
         let settled = self.before_output();
         let call = self.outgoing().call(target.to_owned(), request);
         Box::pin(async move {
-            match settled {
-                Some(settled) => settled.await.map_err(not_sent)?,
-                None => {}
+            if let Some(settled) = settled {
+                settled.await.map_err(not_sent)?;
             }
             call.await
         })
