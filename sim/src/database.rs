@@ -199,7 +199,9 @@ impl Database for TokenDatabase {
         Err(fault("export", &self.address))
     }
 
-    fn rest(&mut self) {}
+    fn rest(&mut self) -> bool {
+        false
+    }
 
     fn close(self: Box<Self>) -> Result<(), StorageFault> {
         self.alive()?;

@@ -306,10 +306,11 @@ impl Database for LocalDatabase {
         self.copy_to(file)
     }
 
-    fn rest(&mut self) {
+    fn rest(&mut self) -> bool {
         // The pages are in the kernel's cache, where the next statement finds them. Nothing hangs on
         // whether it succeeds.
         let _ = self.connection.release_memory();
+        self.may_be_closed()
     }
 
     fn close(self: Box<Self>) -> Result<(), StorageFault> {

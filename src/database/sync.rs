@@ -22,6 +22,7 @@ use wasmkeep_supervisors::ports::{StorageFault, Syncing};
 
 use super::connection::{LocalDatabase, PAGE_BYTES};
 use super::failure::is_disk_full;
+use super::files::length;
 use super::off_runtime::{off_runtime, off_runtime_if};
 use super::sqlite_file;
 pub(super) use super::sqlite_file::File;
@@ -188,6 +189,19 @@ impl LocalDatabase {
             let fault = self.fault("roll back", error);
             self.give_up(fault)
         })
+    }
+
+    /// Whether the next event may as well open the files again. A captured database stays open: its
+    /// commits are taken from the log that this connection writes. So does that of an actor which
+    /// writes much: the length of its log makes its fsyncs fast.
+    pub(super) fn may_be_closed(&self) -> bool {
+        let is_short = |bytes: Option<u64>| {
+            bytes.unwrap_or_default() < WAL_FRAME_BYTES * u64::from(WAL_PAGES_AFTER_EVENT)
+        };
+        self.capture.is_none()
+            && self.given_up.is_none()
+            && self.connection.is_autocommit()
+            && length(&wal_path(&self.path)).is_ok_and(is_short)
     }
 
     /// Closes the files, with no more beside the database than a short WAL.

@@ -11,6 +11,7 @@ mod lease_thread;
 mod limits;
 mod operate;
 mod together;
+mod trim;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -110,6 +111,7 @@ fn run_until(
     ));
     let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     let runtime = actors_runtime(cores)?;
+    trim::begin(&runtime, Arc::clone(&metrics));
     let tenant = Tenant::default_tenant();
     let served: Vec<Class> = classes.keys().cloned().collect();
     let member = config.cluster.as_ref().map(|settings| {

@@ -45,7 +45,7 @@ fn count() -> Result<()> {
     let micro = ["--package", "wasmkeep-micro", "--bin", "count"];
     command::run(command::cargo().args(["build", "--release"]).args(micro))?;
     println!("| step | instructions each |\n| --- | --- |");
-    for step in ["event", "read", "write"] {
+    for step in ["event", "read", "write", "durable"] {
         // What a start takes is in both.
         let each = (instructions(step, 2 * COUNTED)? - instructions(step, COUNTED)?) / COUNTED;
         println!("| {step} | {each} |");

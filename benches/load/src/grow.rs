@@ -3,7 +3,7 @@
 //! What is flat here is flat for users. Each curve is one node that grows.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -18,7 +18,7 @@ use crate::process;
 use crate::report::{micros, millis, plot, rate, whole};
 use crate::run::PlacesGiven;
 use crate::scenario::{ask, path, until_asleep};
-use crate::target::{BENCH, Kind, Places, Running, SLEEPY};
+use crate::target::{BENCH, CROWDED, Kind, Places, Running, SLEEPY};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -29,12 +29,16 @@ pub struct Arguments {
     /// Seconds of each point
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: u64,
-    /// The last point: actors, and addresses with alarms
+    /// The last point: actors
     #[arg(long, default_value_t = 10_000)]
     actors: u64,
     /// The last point: megabytes of one database
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=950))]
     megabytes: u64,
+    /// The last point: pending alarms. Those beyond 10,000 have no actor behind them: they are
+    /// written into the index of a node that is stopped
+    #[arg(long, default_value_t = 100_000)]
+    alarms: u64,
     /// Folder for the results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -48,7 +52,7 @@ enum Curve {
     Resident,
     /// One actor asked over so many connections
     Connections,
-    /// One actor whose database has so many megabytes
+    /// One actor whose database has so many kilobytes
     Bytes,
     /// So many pending alarms, and a few that are due
     Alarms,
@@ -71,9 +75,13 @@ struct Growing<'a> {
 
 const RESIDENTS_MAX: u64 = 7_500;
 const ALARMS_DUE: u64 = 20;
+/// Actors that set one at each point.
+const ALARMS_SET: u64 = 200;
+/// More would take a quarter of an hour to make.
+const ALARMS_MADE_MAX: u64 = 10_000;
 
 pub fn run(arguments: Arguments) -> Result<()> {
-    let Arguments { places, curves, seconds, actors, megabytes, out } = arguments;
+    let Arguments { places, curves, seconds, actors, megabytes, alarms, out } = arguments;
     let places = places.places()?;
     let mut growing =
         Growing { places: &places, time: Duration::from_secs(seconds), points: Vec::new() };
@@ -83,8 +91,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Curve::Asleep => growing.asleep(actors)?,
             Curve::Resident => growing.resident(actors.min(RESIDENTS_MAX))?,
             Curve::Connections => growing.connections()?,
-            Curve::Bytes => growing.bytes(megabytes)?,
-            Curve::Alarms => growing.alarms(actors)?,
+            Curve::Bytes => growing.bytes(megabytes * 1000)?,
+            Curve::Alarms => growing.alarms(alarms)?,
         }
     }
     if let Some(folder) = out {
@@ -95,7 +103,11 @@ pub fn run(arguments: Arguments) -> Result<()> {
 
 /// 1, 10, 100 … and the last.
 fn steps(last: u64) -> Vec<u64> {
-    let mut steps: Vec<u64> = std::iter::successors(Some(1), |step| Some(step * 10))
+    steps_from(1, last)
+}
+
+fn steps_from(first: u64, last: u64) -> Vec<u64> {
+    let mut steps: Vec<u64> = std::iter::successors(Some(first), |step| Some(step * 10))
         .take_while(|step| *step < last)
         .collect();
     steps.push(last);
@@ -141,7 +153,7 @@ impl Growing<'_> {
     }
 
     fn asleep(&mut self, last: u64) -> Result<()> {
-        let running = Running::start(Kind::Wasmkeep, self.places, SLEEPY)?;
+        let running = Running::start(Kind::Wasmkeep, self.places, CROWDED)?;
         let mut there = 0;
         for number in steps(last) {
             make(&running, ("s", "GET", "hello"), there, number)?;
@@ -188,11 +200,12 @@ impl Growing<'_> {
     fn bytes(&mut self, last: u64) -> Result<()> {
         let running = Running::start(Kind::Wasmkeep, self.places, SLEEPY)?;
         let mut there = 0;
-        for number in steps(last) {
+        for number in steps_from(10, last) {
             while there < number {
-                // A megabyte at a time: far from what one event may write.
-                ask(&running, "POST", &path("a", "fill?rows=1000"))?;
-                there += 1;
+                // A megabyte at a time: far from what one event may write. A row has a kilobyte.
+                let rows = (number - there).min(1000);
+                ask(&running, "POST", &path("a", &format!("fill?rows={rows}")))?;
+                there += rows;
             }
             for (figure, method, operation) in [("read", "GET", "read"), ("write", "POST", "write")]
             {
@@ -215,22 +228,32 @@ impl Growing<'_> {
     }
 
     fn alarms(&mut self, last: u64) -> Result<()> {
-        let running = Running::start(Kind::Wasmkeep, self.places, SLEEPY)?;
+        let mut running = Running::start(Kind::Wasmkeep, self.places, CROWDED)?;
         let mut there = 0;
         for number in steps(last) {
+            if number > ALARMS_MADE_MAX {
+                let data = running.stop();
+                enter_alarms(data.path(), number - there)?;
+                running = Running::on(data, self.places, CROWDED)?;
+                there = number;
+            }
+            // New ones in any case: what is measured is setting one beside so many.
+            let set = ALARMS_SET.max(number.saturating_sub(there));
             let began = Instant::now();
-            make(&running, ("f", "POST", "alarm?at=4102444800000"), there, number)?;
-            let each = began.elapsed().as_secs_f64() * 1e6 / (number - there) as f64;
-            there = number;
+            make(&running, ("f", "POST", "alarm?at=4102444800000"), there, there + set)?;
+            let each = began.elapsed().as_secs_f64() * 1e6 / set as f64;
+            there += set;
             self.note("alarms", "a new actor sets one", number, each, "µs");
             until_asleep(&running)?;
             let late = due(&running, number)?;
             self.note("alarms", "20 due at once, the last one late by", number, late, "ms");
+            let resident = process::resident(running.pid.context("a node of our own")?)?;
+            self.note("alarms", "memory of the node", number, resident as f64 / 1048576.0, "MiB");
         }
         Ok(())
     }
 
-    fn write(&self, folder: &std::path::Path) -> Result<()> {
+    fn write(&self, folder: &Path) -> Result<()> {
         fs::create_dir_all(folder)?;
         let mut csv = csv::Writer::from_path(folder.join("grow.csv"))?;
         self.points.iter().try_for_each(|point| csv.serialize(point))?;
@@ -282,6 +305,23 @@ fn make(
         request(method, &path(&format!("{names}{}", from + number), operation))
     });
     closed::run(running.address, 8, Until::requests(to - from), requests).map(drop)
+}
+
+/// Enters so many far alarms into the index of a node that is stopped, like one that is there.
+fn enter_alarms(data: &Path, count: u64) -> Result<()> {
+    let index = rusqlite::Connection::open(data.join("index.db"))?;
+    let count = i64::try_from(count)?;
+    let entered = index.execute(
+        "INSERT INTO alarms (tenant, app, class, name, due)
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT ?1)
+         SELECT tenant, app, class, 'entered' || due || '-' || i || '-' || ?1, due
+         FROM (SELECT * FROM alarms LIMIT 1), n",
+        [count],
+    )?;
+    if entered as i64 != count {
+        bail!("{entered} alarms entered instead of {count}: the index had none to go by");
+    }
+    Ok(())
 }
 
 /// How late the last of a few alarms ran that were due at once, in milliseconds.

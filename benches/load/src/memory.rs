@@ -1,7 +1,8 @@
 //! `wasmkeep-load memory`: what the node's resident set grows by, for each actor or socket.
 //!
 //! Growth is counted after a first wave of the same kind: what an allocator keeps once belongs to the
-//! node, not to an actor. The kernel's own share (socket buffers, page tables) is not in it.
+//! node, not to an actor. The kernel's own share (socket buffers, page tables) is not in it. Addresses
+//! that sleep are counted on a node with few places, all of which the first wave has used.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use crate::process;
 use crate::report::whole;
 use crate::run::PlacesGiven;
 use crate::scenario::{path, until_asleep};
-use crate::target::{BENCH, Places, ROOMY, Running, SLEEPY, Serves};
+use crate::target::{BENCH, CROWDED, Places, ROOMIEST, ROOMY, Running, SLEEPY, Serves};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -51,8 +52,14 @@ struct Cost {
 const FIRST_WAVE: u64 = 10;
 const TYPESCRIPT: Serves =
     Serves { class: Some("wasmkeep-example-counter-ts.wasm"), front: None, flags: ROOMY };
-/// Longer than a node waits before it gives back what an actor's database does not need.
-const REST: Duration = Duration::from_secs(4);
+/// Longer than a node waits before it closes the databases of actors that rest, and gives the kernel
+/// the memory of what has gone.
+const REST: Duration = Duration::from_secs(20);
+/// Actors with a database that are made before the first of them rests.
+const ACTIVE_MAX: u64 = 2_000;
+/// Residents that `ROOMY` has room for, those of the first wave included.
+const ROOMY_RESIDENTS: u64 = 7_000;
+const FIRST_ASLEEP: u64 = 4_000;
 const SOCKETS_EACH: u64 = 10;
 const FAR_MS: u64 = 4_102_444_800_000;
 
@@ -67,15 +74,24 @@ pub fn run(arguments: Arguments) -> Result<()> {
     );
     drop(idle);
     let alarm = format!("alarm?at={FAR_MS}");
+    let flags = if residents > ROOMY_RESIDENTS { ROOMIEST } else { ROOMY };
+    let bench = Serves { flags, ..BENCH };
     let costs = [
-        resident(&places, "resident actor, no storage", BENCH, ("GET", "hello"), residents)?,
-        resident(&places, "resident actor with a database", BENCH, ("POST", "write"), residents)?,
+        resident(&places, "resident actor, no storage", bench, ("GET", "hello"), residents)?,
+        active(&places, "resident actor with a database, at once", bench, residents)?,
+        resident(
+            &places,
+            "resident actor with a database, 20 s later",
+            bench,
+            ("POST", "write"),
+            residents,
+        )?,
         resident(
             &places,
             "resident actor of TypeScript with a database",
             TYPESCRIPT,
             ("GET", ""),
-            residents,
+            residents.min(ROOMY_RESIDENTS),
         )?,
         asleep(&places, "address asleep, no storage", ("GET", "hello"), addresses)?,
         asleep(&places, "address asleep with an alarm", ("POST", &alarm), addresses)?,
@@ -146,15 +162,25 @@ fn resident(
     Ok(Usage::of(&running)?.cost(what, &before, count))
 }
 
+/// As `resident`, before anything has come to rest: as many as are made within seconds.
+fn active(places: &Places, what: &'static str, serves: Serves, count: u64) -> Result<Cost> {
+    let count = count.min(ACTIVE_MAX);
+    let running = Running::start_compiled(places, serves)?;
+    visit(&running, "first", ("POST", "write"), count / FIRST_WAVE)?;
+    let before = Usage::of(&running)?;
+    visit(&running, "m", ("POST", "write"), count)?;
+    Ok(Usage::of(&running)?.cost(what, &before, count))
+}
+
 fn asleep(
     places: &Places,
     what: &'static str,
     asked: (&'static str, &str),
     count: u64,
 ) -> Result<Cost> {
-    let running = Running::start_compiled(places, SLEEPY)?;
-    // As many as are in memory at once later: their places are the node's.
-    visit(&running, "first", asked, count.min(4000))?;
+    let running = Running::start_compiled(places, CROWDED)?;
+    // All places are used, and the index has its pages in memory: both are the node's.
+    visit(&running, "first", asked, FIRST_ASLEEP)?;
     until_asleep(&running)?;
     std::thread::sleep(REST);
     let before = Usage::of(&running)?;

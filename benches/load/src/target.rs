@@ -92,6 +92,12 @@ pub const BENCH: Serves = Serves { class: Some("guest-bench.wasm"), front: None,
 /// Actors sleep a second after their last event.
 pub const SLEEPY: Serves =
     Serves { flags: &["--idle-timeout-secs", "1", "--max-instances", "4000"], ..BENCH };
+/// As `SLEEPY`, in few places: a first wave of some hundred actors has used them all, so what a second
+/// one adds to the memory is addresses and no places.
+pub const CROWDED: Serves =
+    Serves { flags: &["--idle-timeout-secs", "1", "--max-instances", "256"], ..BENCH };
+/// More than the system allows by default: it takes `ulimit -n 25000` and `sysctl vm.max_map_count`.
+pub const ROOMIEST: &[&str] = &["--idle-timeout-secs", "600", "--max-instances", "11000"];
 /// Nobody sleeps, nobody is sent away.
 pub const ROOMY: &[&str] = &["--idle-timeout-secs", "600", "--max-instances", "8000"];
 

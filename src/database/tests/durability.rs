@@ -88,6 +88,46 @@ async fn a_sync_beside_for_which_nobody_waited_counts_as_what_it_was() {
 }
 
 #[test]
+fn what_a_rest_left_unsynced_is_synced_by_the_next_durable_write() {
+    let node = Node::new();
+    let mut database = node.open("a");
+    database.run_ok("CREATE TABLE t (v)");
+    database.sync().expect("a working disk");
+    database.run_ok("INSERT INTO t VALUES (1)");
+    synced();
+    assert!(database.rest());
+    Box::new(database).close().expect("the rest closes it");
+    assert_eq!(synced(), [0, 0, 0], "a rest costs no fsync");
+    let mut database = node.open("a");
+    database.sync().expect("a working disk");
+    let [main, wal, _] = synced();
+    assert_eq!((main, wal), (1, 1));
+    assert_eq!(database.integer("SELECT count(*) FROM t"), 1);
+}
+
+#[test]
+fn a_captured_database_stays_open_while_its_actor_rests() {
+    let node = Node::with(super::history::captured());
+    let mut database = node.open("a");
+    database.run_ok("CREATE TABLE t (v)");
+    assert!(!database.rest());
+    assert_eq!(database.integer("SELECT count(*) FROM t"), 0);
+}
+
+#[test]
+fn a_database_with_a_long_log_stays_open_while_its_actor_rests() {
+    let node = Node::new();
+    let mut database = node.open("a");
+    database.run_ok("CREATE TABLE t (v)");
+    assert!(database.rest(), "a short log is read again in no time");
+    database.run_ok("INSERT INTO t VALUES (zeroblob(5000000))");
+    assert!(!database.rest(), "its length makes fsyncs fast");
+    assert_eq!(database.end_event(), Ok(false));
+    assert!(!database.rest(), "the log is empty now, and as long");
+    assert_eq!(database.integer("SELECT count(*) FROM t"), 1);
+}
+
+#[test]
 fn a_failed_sync_is_not_tried_again() {
     for fault in [Some(File::Main), Some(File::Wal), None] {
         let node = Node::new();

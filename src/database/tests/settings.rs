@@ -14,7 +14,7 @@ fn sqlite_is_the_one_this_was_written_for() {
         "THREADSAFE=1",
         "MAX_ATTACHED=1",
         "OMIT_LOAD_EXTENSION",
-        "DEFAULT_LOOKASIDE=1200,16",
+        "DEFAULT_LOOKASIDE=128,32",
         "DEFAULT_PCACHE_INITSZ=0",
         "ENABLE_FTS3",
         "ENABLE_FTS5",

@@ -112,11 +112,12 @@ impl Process for ActorProcess {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             ActorMessage::Event(event) => {
-                self.take(&myself, *event, state).await;
+                // What an event needs while it runs is not kept between events.
+                Box::pin(self.take(&myself, *event, state)).await;
                 self.arm_checks(&myself, state);
             }
             ActorMessage::Inspect(inspection) => {
-                self.inspect(&myself, *inspection, state).await;
+                Box::pin(self.inspect(&myself, *inspection, state)).await;
                 self.arm_checks(&myself, state);
             }
             ActorMessage::RestCheck => self.check_rest(&myself, state),
@@ -126,17 +127,17 @@ impl Process for ActorProcess {
                     self.lose_hold(state);
                 }
             }
-            ActorMessage::IdleCheck => self.check_idle(&myself, state).await,
+            ActorMessage::IdleCheck => Box::pin(self.check_idle(&myself, state)).await,
             ActorMessage::Evict(heir) => {
                 if let Some(residence) = &mut state.residence {
                     residence.bequeath(heir);
                 }
-                self.leave_memory(&myself, state, "evicted").await;
+                Box::pin(self.leave_memory(&myself, state, "evicted")).await;
             }
-            ActorMessage::Hibernate => self.leave_memory(&myself, state, "asked").await,
+            ActorMessage::Hibernate => Box::pin(self.leave_memory(&myself, state, "asked")).await,
             ActorMessage::Close => {
                 state.shared.gate.close();
-                self.leave_memory(&myself, state, "stopping").await;
+                Box::pin(self.leave_memory(&myself, state, "stopping")).await;
             }
         }
         Ok(())

@@ -75,6 +75,7 @@ pub const ROWS: &[Row] = &[
         "actors in memory now, those about to leave included; at most `--max-instances`",
     ),
     counter("wasmkeep_wakes_total", &[], "actors brought into memory, new ones included"),
+    counter("wasmkeep_rests_total", &[], "databases closed as no event had come for ten seconds"),
     counter(
         "wasmkeep_hibernations_total",
         &["cause"],

@@ -231,8 +231,9 @@ pub trait Database: Send {
     /// database before `Catalogue::finish_export`.
     fn export_to(&mut self, file: &Path) -> Result<(), StorageFault>;
 
-    /// Gives back memory that only the next statement would use: no event has come for a while.
-    fn rest(&mut self);
+    /// Gives back memory that only the next statement would use: no event has come for a while. True
+    /// if nothing speaks against closing the database until the next one.
+    fn rest(&mut self) -> bool;
 
     /// Moves the WAL into the database file and closes both.
     fn close(self: Box<Self>) -> Result<(), StorageFault>;

@@ -496,8 +496,9 @@ impl Database for MemoryDatabase {
         Ok(())
     }
 
-    fn rest(&mut self) {
+    fn rest(&mut self) -> bool {
         self.node.lock().rested += 1;
+        self.capture.is_none()
     }
 
     fn close(self: Box<Self>) -> Result<(), StorageFault> {

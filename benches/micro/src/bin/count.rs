@@ -22,7 +22,12 @@ fn main() {
             database.exec(WRITE, vec![SqlValue::Integer(7)]).expect("a row");
             database.query(READ, vec![SqlValue::Integer(7)]).expect("a row");
         }),
-        other => panic!("there is no step `{other}`: event, read, write"),
+        "durable" => statements(times, |database| {
+            database.exec_before_sync(WRITE, vec![SqlValue::Integer(7)]).expect("a row");
+            database.sync().expect("a disk");
+            database.query(READ, vec![SqlValue::Integer(7)]).expect("a row");
+        }),
+        other => panic!("there is no step `{other}`: event, read, write, durable"),
     }
 }
 

@@ -1,37 +1,46 @@
-//! What an actor does without events: it rests after a moment, and leaves memory after the idle
+//! What an actor does without events: it rests after some seconds, and leaves memory after the idle
 //! timeout.
 
-use std::mem::replace;
 use std::time::Duration;
 
-use ractor::ActorRef;
+use ractor::{ActorRef, MessagingErr};
+use tokio::task::JoinHandle;
 
 use super::{ActorProcess, State};
 use crate::actor::mailbox::ActorMessage;
 use crate::tap::Happening;
 
-/// After so long without an event, memory that only the next one would use is given back. Shorter than
-/// what users take between two clicks, longer than what a program takes between two requests.
-const REST_AFTER: Duration = Duration::from_secs(1);
+/// After so long without an event, what only the next one would use is given back. To open a database
+/// again takes a few hundred microseconds, which no actor is to pay many times a minute.
+const REST_AFTER: Duration = Duration::from_secs(10);
 
-/// The checks that are under way: one of each kind is enough.
+/// The checks that are under way: one of each kind is enough. They end with the process: what waits for
+/// its moment keeps all queues of the process in memory.
 #[derive(Default)]
 pub(super) struct Armed {
-    rest: bool,
-    idle: bool,
+    rest: Option<Timer>,
+    idle: Option<Timer>,
+}
+
+struct Timer(JoinHandle<Result<(), MessagingErr<ActorMessage>>>);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl ActorProcess {
     pub(super) fn arm_checks(&self, myself: &ActorRef<ActorMessage>, state: &mut State) {
         // Asked last: it takes a lock, and this is at the end of every event.
-        if !state.checks.rest && state.scope.has_open_database() {
+        if state.checks.rest.is_none() && state.scope.has_open_database() {
             self.arm_rest_check(myself, state, REST_AFTER);
         }
         self.arm_idle_check(myself, state, self.0.idle_timeout);
     }
 
     pub(super) fn check_rest(&self, myself: &ActorRef<ActorMessage>, state: &mut State) {
-        state.checks.rest = false;
+        state.checks.rest = None;
         match REST_AFTER.checked_sub(state.last_event.elapsed()) {
             None | Some(Duration::ZERO) => state.scope.rest(),
             Some(left) => self.arm_rest_check(myself, state, left),
@@ -39,7 +48,7 @@ impl ActorProcess {
     }
 
     pub(super) async fn check_idle(&self, myself: &ActorRef<ActorMessage>, state: &mut State) {
-        state.checks.idle = false;
+        state.checks.idle = None;
         let idle = state.last_event.elapsed();
         if idle < self.0.idle_timeout {
             self.arm_idle_check(myself, state, self.0.idle_timeout - idle);
@@ -79,14 +88,12 @@ impl ActorProcess {
     }
 
     fn arm_rest_check(&self, myself: &ActorRef<ActorMessage>, state: &mut State, after: Duration) {
-        if !replace(&mut state.checks.rest, true) {
-            myself.send_after(after, || ActorMessage::RestCheck);
-        }
+        let timer = || Timer(myself.send_after(after, || ActorMessage::RestCheck));
+        state.checks.rest.get_or_insert_with(timer);
     }
 
     fn arm_idle_check(&self, myself: &ActorRef<ActorMessage>, state: &mut State, after: Duration) {
-        if !replace(&mut state.checks.idle, true) {
-            myself.send_after(after, || ActorMessage::IdleCheck);
-        }
+        let timer = || Timer(myself.send_after(after, || ActorMessage::IdleCheck));
+        state.checks.idle.get_or_insert_with(timer);
     }
 }

@@ -83,8 +83,16 @@ impl ActorScope {
 
     /// Between two events: gives back memory that only the next one would use.
     pub fn rest(&self) {
-        if let Some(database) = &mut self.lock().database {
-            database.rest();
+        let mut state = self.lock();
+        // A disk may take longer for a write than an actor waits for its next event.
+        if state.given_up || state.flushes || !self.outputs.is_open() {
+            return;
+        }
+        let Some(database) = state.database.take_if(|database| database.rest()) else { return };
+        self.metrics.rests.inc();
+        if let Err(fault) = database.close() {
+            // As when it leaves memory: what was committed is in the files.
+            tracing::error!(actor = %self.address, error = %fault, "close failed");
         }
     }
 
