@@ -24,7 +24,7 @@ use super::queue::{Permit, Running};
 use super::residents::{Residence, Residents};
 use super::scope::{ActorScope, Attempt, EndOfEvent, ScopePorts};
 use crate::access::Access;
-use crate::event::{Caller, Kind, Ran, Reason, Refusal, ReplyTo, Request, Task};
+use crate::event::{Caller, Event, Kind, Ran, Reason, Refusal, ReplyTo, Request, Task};
 use crate::metrics::{ClassMetrics, KindMetrics, Metrics};
 use crate::ports::{Guest, GuestCall, GuestFault, Instance};
 use crate::tap::{EventEnded, EventHead, Happening, Outcome};
@@ -102,7 +102,7 @@ impl Process for ActorProcess {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             ActorMessage::Event(event) => {
-                self.take(&myself, *event, state).await;
+                self.take(&myself, event, state).await;
                 self.arm_checks(&myself, state);
             }
             ActorMessage::Inspect(inspection) => {
@@ -136,7 +136,8 @@ impl Process for ActorProcess {
 impl ActorProcess {
     /// Takes one event off the queue and runs it, unless nobody waits for it any more.
     async fn take(&self, myself: &ActorRef<ActorMessage>, event: QueuedEvent, state: &mut State) {
-        let QueuedEvent { permit, task, mut reply, ticket } = event;
+        let QueuedEvent { permit, event } = event;
+        let Event { task, mut reply, ticket, .. } = *event;
         // Dropped before the reply: whoever learns of a panic finds the gate closed.
         let turn = Turn::begin(permit, state);
         if self.0.residents.grace_is_over() {
