@@ -174,7 +174,7 @@ impl ActorProcess {
                     reply.only_while(may_answer);
                 }
                 self.follow(state);
-                self.run(task, &mut reply, state).await;
+                self.run_turn(myself, task, &mut reply, state).await;
             }
         }
         self.end_turn(turn, state);

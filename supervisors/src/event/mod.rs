@@ -276,6 +276,11 @@ impl ReplyTo {
         (Self { sender: Some(sender), status: None, may_answer: None }, receiver)
     }
 
+    /// Nobody waits for the answer.
+    pub const fn nobody() -> Self {
+        Self { sender: None, status: None, may_answer: None }
+    }
+
     /// From now on an answer of the actor leaves only while this holds.
     pub fn only_while(&mut self, may_answer: MayAnswer) {
         self.may_answer = Some(may_answer);

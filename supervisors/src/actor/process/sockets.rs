@@ -1,13 +1,56 @@
 //! The events of an actor's WebSockets.
 
+use std::sync::Arc;
+
+use ractor::ActorRef;
 use tokio::time::Instant;
 
 use super::{ActorProcess, State, failed, refusal};
-use crate::event::{Reason, Refusal, Reply, ReplyTo, SocketEvent, SocketTask};
+use crate::actor::mailbox::ActorMessage;
+use crate::event::{Reason, Refusal, Reply, ReplyTo, SocketEvent, SocketTask, Task};
+use crate::limits::SOCKET_TURN_TIME;
 use crate::ports::{GuestCall, GuestFault};
 use crate::tap::Outcome;
 
 impl ActorProcess {
+    /// Runs what was taken off the queue: an event, and after a message of a socket those that came
+    /// together with it, each an event like any other. What is left of them when the turn is over
+    /// stays with the socket, whose connection brings it anew.
+    pub(super) async fn run_turn(
+        &self,
+        myself: &ActorRef<ActorMessage>,
+        task: Task,
+        reply: &mut ReplyTo,
+        state: &mut State,
+    ) {
+        let found = match &task {
+            Task::Socket(task) if task.followed => {
+                self.0.scope.sockets.find(&state.shared.address, task.socket)
+            }
+            _ => None,
+        };
+        let Some(socket) = found else { return self.run(task, reply, state).await };
+        let until = Instant::now() + SOCKET_TURN_TIME;
+        // The sender waits for the end of the last.
+        self.run(task, &mut ReplyTo::nobody(), state).await;
+        while Instant::now() < until
+            && !self.0.residents.grace_is_over()
+            && state.scope.is_held()
+            && self.ensure_owner(myself, state).await.is_ok()
+            && let Some((message, _)) = socket.next_received()
+        {
+            self.follow(state);
+            let task = SocketTask {
+                socket: socket.id,
+                caller: socket.caller.clone(),
+                event: SocketEvent::Message(message),
+                followed: false,
+            };
+            self.run(Task::Socket(task), &mut ReplyTo::nobody(), state).await;
+        }
+        reply.send(Ok(Reply::done()));
+    }
+
     pub(super) async fn run_socket(
         &self,
         task: SocketTask,
@@ -28,6 +71,7 @@ impl ActorProcess {
             return Outcome::Skipped;
         };
         state.scope.begin_event(&task.caller, deadline);
+        state.scope.know(Arc::clone(&socket));
         let served = self.serve_socket(task, state, deadline).await;
         if opens && served.is_ok() {
             // Before the event ends: a delete that it asked for takes this socket along.
