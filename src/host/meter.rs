@@ -2,9 +2,8 @@
 //! gave to other threads.
 //!
 //! While the guest's future is polled, the thread's CPU clock runs for guest and host code alike.
-//! The two ends of a poll read that clock, a system call, unless it was read so shortly before that
-//! the monotonic clock tells as much, which costs none; the time of host code in between is taken
-//! off by the latter. Where host code waits instead of running,
+//! The two ends of a poll read that clock (`thread_clock`); the time of host code in between is taken
+//! off by the monotonic clock, which costs no system call. Where host code waits instead of running,
 //! that takes off too much, so calls that may wait for the disk measure their wait (`waits`), and
 //! it is put back. What stays is a host call that was preempted: the guest's favour.
 
@@ -65,19 +64,23 @@ impl Meter {
     pub fn guest_runs(&self) {
         let mut reading = self.lock();
         reading.runs = Runs::Guest;
-        reading.close_host_time();
+        if let Some(since) = reading.host_since.take() {
+            reading.hosted += clock::now() - since;
+        }
     }
 
     /// CPU charged so far; asked from inside a poll.
     pub fn used(&self) -> Duration {
-        self.lock().used_until(clock::thread_cpu())
+        let (now, cpu) = clock::both();
+        self.lock().used_until(now, cpu)
     }
 
     /// Runs a host call that may wait: the wait is not guest time, but no CPU of the host's either.
     pub fn waits<T>(&self, call: impl FnOnce() -> T) -> T {
-        let (began, cpu) = (clock::now(), clock::thread_cpu());
+        let (began, cpu) = clock::both();
         let result = call();
-        let waited = clock::since(began).saturating_sub(clock::thread_cpu().saturating_sub(cpu));
+        let (ended, used) = clock::both();
+        let waited = (ended - began).saturating_sub(used.saturating_sub(cpu));
         let mut reading = self.lock();
         reading.waited += waited;
         result
@@ -89,17 +92,19 @@ impl Meter {
     }
 
     fn begin_poll(&self) {
+        let (now, cpu) = clock::both();
         let mut reading = self.lock();
-        reading.poll_began = Some(clock::thread_cpu());
+        reading.poll_began = Some(cpu);
         reading.hosted = Duration::ZERO;
         reading.waited = Duration::ZERO;
-        reading.host_since = (reading.runs == Runs::Host).then(clock::now);
+        reading.host_since = (reading.runs == Runs::Host).then_some(now);
     }
 
     fn end_poll(&self) {
+        let (now, cpu) = clock::both();
         let mut reading = self.lock();
-        reading.close_host_time();
-        reading.used = reading.used_until(clock::thread_cpu());
+        reading.used = reading.used_until(now, cpu);
+        reading.host_since = None;
         reading.poll_began = None;
         reading.hosted = Duration::ZERO;
         reading.waited = Duration::ZERO;
@@ -111,15 +116,9 @@ impl Meter {
 }
 
 impl Reading {
-    fn close_host_time(&mut self) {
-        if let Some(since) = self.host_since.take() {
-            self.hosted += clock::since(since);
-        }
-    }
-
-    fn used_until(&self, cpu: Duration) -> Duration {
+    fn used_until(&self, now: Instant, cpu: Duration) -> Duration {
         let poll = self.poll_began.map_or(Duration::ZERO, |began| cpu.saturating_sub(began));
-        let hosted = self.hosted + self.host_since.map_or(Duration::ZERO, clock::since);
+        let hosted = self.hosted + self.host_since.map_or(Duration::ZERO, |since| now - since);
         self.used + poll.saturating_sub(hosted.saturating_sub(self.waited))
     }
 }
@@ -127,40 +126,12 @@ impl Reading {
 /// The two clocks; tests set them by hand.
 #[cfg(not(test))]
 mod clock {
-    use std::cell::Cell;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
-    use rustix::time::{ClockId, clock_gettime};
-
-    /// So long after a reading of a thread's CPU clock the thread is taken to have had its core ever
-    /// since. Where it had not, a poll is charged wrong by no more than this.
-    const FRESH: Duration = Duration::from_micros(50);
-
-    thread_local! {
-        static LAST: Cell<Option<(Instant, Duration)>> = const { Cell::new(None) };
-    }
+    pub use crate::thread_clock::both;
 
     pub fn now() -> Instant {
         Instant::now()
-    }
-
-    pub fn since(earlier: Instant) -> Duration {
-        earlier.elapsed()
-    }
-
-    /// The CPU this thread has used since it began.
-    pub fn thread_cpu() -> Duration {
-        let now = Instant::now();
-        if let Some((read, cpu)) = LAST.get() {
-            let since = now - read;
-            if since < FRESH {
-                return cpu + since;
-            }
-        }
-        let cpu = clock_gettime(ClockId::ThreadCPUTime);
-        let cpu = Duration::new(cpu.tv_sec.unsigned_abs(), u32::try_from(cpu.tv_nsec).unwrap_or(0));
-        LAST.set(Some((now, cpu)));
-        cpu
     }
 }
 
@@ -180,12 +151,8 @@ mod clock {
         WALL.get()
     }
 
-    pub fn since(earlier: Instant) -> Duration {
-        WALL.get() - earlier
-    }
-
-    pub fn thread_cpu() -> Duration {
-        CPU.get()
+    pub fn both() -> (Instant, Duration) {
+        (WALL.get(), CPU.get())
     }
 
     /// This thread computes: both clocks run.
