@@ -5,6 +5,7 @@
 //! data; nothing here speaks HTTP.
 
 mod hops;
+mod packed;
 mod reasons;
 mod refusal;
 mod socket;
@@ -19,6 +20,7 @@ use futures_core::Stream;
 use thiserror::Error;
 
 pub use hops::Hops;
+pub use packed::packed;
 pub use reasons::{REASONS, ReasonRow};
 pub use refusal::{Ran, Reason, Refusal};
 pub use socket::{
