@@ -106,7 +106,7 @@ impl Process for ActorProcess {
                 self.arm_checks(&myself, state);
             }
             ActorMessage::Inspect(inspection) => {
-                self.inspect(&myself, *inspection, state).await;
+                Box::pin(self.inspect(&myself, *inspection, state)).await;
                 self.arm_checks(&myself, state);
             }
             ActorMessage::RestCheck => self.check_rest(&myself, state),
@@ -148,7 +148,7 @@ impl ActorProcess {
             true => Ok(()),
             false => {
                 let caller = task.caller().cloned();
-                self.admit_unheld(caller, state.shared.address.clone()).await
+                Box::pin(self.admit_unheld(caller, state.shared.address.clone())).await
             }
         };
         let owned = match admitted {
@@ -316,7 +316,7 @@ impl ActorProcess {
             return Ok(());
         }
         self.admit(caller, state)?;
-        self.initialise(state, deadline).await
+        Box::pin(self.initialise(state, deadline)).await
     }
 
     /// Refuses what may not create this actor. Asked again here, where nobody else can delete it
