@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ffi};
-use rustix::time::{ClockId, clock_gettime};
 use wasmkeep_supervisors::limits::EVENT_SQL_MEMORY_BYTES_MAX;
 use wasmkeep_supervisors::ports::{Left, SqlError};
 
 use super::connection::PAGE_BYTES;
 use super::files::DatabaseConfig;
+use crate::thread_clock::cpu as thread_cpu;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
@@ -236,9 +236,4 @@ pub fn mib(bytes: u64) -> String {
     } else {
         format!("{bytes} bytes")
     }
-}
-
-fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }

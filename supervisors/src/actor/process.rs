@@ -25,7 +25,7 @@ use super::queue::{Permit, Running};
 use super::residents::{Residence, Residents};
 use super::scope::{ActorScope, Attempt, EndOfEvent, ScopePorts};
 use crate::access::Access;
-use crate::event::{Caller, Kind, Ran, Reason, Refusal, ReplyTo, Request, Task};
+use crate::event::{Caller, Event, Kind, Ran, Reason, Refusal, ReplyTo, Request, Task};
 use crate::metrics::{ClassMetrics, KindMetrics, Metrics};
 use crate::ports::{Guest, GuestCall, GuestFault, Instance};
 use crate::tap::{EventEnded, EventHead, Happening, Outcome};
@@ -113,7 +113,7 @@ impl Process for ActorProcess {
         match message {
             ActorMessage::Event(event) => {
                 // What an event needs while it runs is not kept between events.
-                Box::pin(self.take(&myself, *event, state)).await;
+                Box::pin(self.take(&myself, event, state)).await;
                 self.arm_checks(&myself, state);
             }
             ActorMessage::Inspect(inspection) => {
@@ -147,7 +147,8 @@ impl Process for ActorProcess {
 impl ActorProcess {
     /// Takes one event off the queue and runs it, unless nobody waits for it any more.
     async fn take(&self, myself: &ActorRef<ActorMessage>, event: QueuedEvent, state: &mut State) {
-        let QueuedEvent { permit, task, mut reply, ticket } = event;
+        let QueuedEvent { permit, event } = event;
+        let Event { task, mut reply, ticket, .. } = *event;
         // Dropped before the reply: whoever learns of a panic finds the gate closed.
         let turn = Turn::begin(permit, state);
         if self.0.residents.grace_is_over() {
@@ -155,15 +156,15 @@ impl ActorProcess {
             return self.end_turn(turn, state);
         }
         // What is held back is an answer; other events are told nothing of before it is durable.
-        if !matches!(task, Task::Request(_)) {
-            state.scope.settle_outputs().await;
+        if !matches!(task, Task::Request(_)) && !state.scope.are_outputs_open() {
+            Box::pin(state.scope.settle_outputs()).await;
         }
         self.recover(state);
         let admitted = match state.scope.is_held() {
             true => Ok(()),
             false => {
                 let caller = task.caller().cloned();
-                self.admit_unheld(caller, state.shared.address.clone()).await
+                Box::pin(self.admit_unheld(caller, state.shared.address.clone())).await
             }
         };
         let owned = match admitted {
@@ -190,7 +191,7 @@ impl ActorProcess {
                 }
                 reply.through(state.scope.outputs());
                 self.follow(state);
-                self.run(task, &mut reply, state).await;
+                self.run_turn(myself, task, &mut reply, state).await;
             }
         }
         self.end_turn(turn, state);
@@ -236,7 +237,7 @@ impl ActorProcess {
         }
     }
 
-    async fn run(&self, task: Task, reply: &mut ReplyTo, state: &mut State) {
+    async fn run(&self, task: Task, reply: &mut ReplyTo, state: &mut State) -> Outcome {
         let started = Instant::now();
         let deadline = started + self.0.scope.wall_budget;
         let kind = task.kind();
@@ -259,6 +260,7 @@ impl ActorProcess {
             state.instance = None;
         }
         self.0.counters.of(kind).seconds.observe(started.elapsed().as_secs_f64());
+        outcome
     }
 
     fn did_not_run(&self, task: &Task, outcome: Outcome, state: &State) {

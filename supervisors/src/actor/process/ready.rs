@@ -20,7 +20,7 @@ impl ActorProcess {
             return Ok(());
         }
         self.admit(caller, state)?;
-        self.initialise(state, deadline).await
+        Box::pin(self.initialise(state, deadline)).await
     }
 
     /// Refuses what may not create this actor. Asked again here, where nobody else can delete it

@@ -65,10 +65,15 @@ impl ActorScope {
         Some(Box::pin(async move { outputs.settled(outputs.written()).await }))
     }
 
+    /// Everything written durably is durable.
+    pub fn are_outputs_open(&self) -> bool {
+        self.outputs.is_open()
+    }
+
     /// Returns once every durable write is settled; false when one was lost. Between two events, or for
     /// one that does more than answer.
     pub async fn settle_outputs(&self) -> bool {
-        self.outputs.is_open() || self.outputs.settled(self.outputs.written()).await.is_ok()
+        self.outputs.settled(self.outputs.written()).await.is_ok()
     }
 
     /// Whether the database or the hold failed since the last event ended.

@@ -34,7 +34,7 @@ use crate::ports::{
     RowSet, ScopeFuture, SqlError, SqlValue, StorageFault,
 };
 use crate::replica::{Held, Replicas};
-use crate::socket::Sockets;
+use crate::socket::{Socket, Sockets};
 use crate::tap::{Happening, Tap};
 use crate::time::Timestamp;
 use crate::values::Values;
@@ -85,6 +85,9 @@ struct State {
     log: LogRate,
     /// The message sent last in this event: the next is often the same one, to another client.
     sent: Option<Message>,
+    /// Sockets that the event has to do with, the oldest first: whose message it is, and once it has
+    /// asked for its connections, those. Who is sent to is mostly among them.
+    known: Vec<Arc<Socket>>,
 }
 
 impl State {
@@ -177,6 +180,7 @@ impl ActorScope {
             flushes: false,
             log: LogRate::new(LOG_LINES_PER_SECOND, now),
             sent: None,
+            known: Vec::new(),
         };
         Arc::new_cyclic(|me| Self {
             address,
@@ -218,6 +222,7 @@ impl ActorScope {
     pub fn end_event(&self, attempt: Option<Attempt>) -> EndOfEvent {
         let mut state = self.lock();
         state.sent = None;
+        state.forget_sockets();
         match state.log.take_dropped() {
             0 => {}
             lines => self.tap.tell(&self.address, || Happening::LogDropped { lines }),
@@ -357,7 +362,7 @@ impl EventScope for ActorScope {
     }
 
     fn connections(&self) -> Vec<SocketId> {
-        self.sockets.open_of(&self.address)
+        self.know_connections()
     }
 
     fn send(&self, socket: SocketId, message: Message) -> Result<(), SendError> {
