@@ -273,6 +273,10 @@ impl Database for LocalDatabase {
         self.make_durable()
     }
 
+    fn syncs_beside(&self) -> bool {
+        self.syncs_wal_alone()
+    }
+
     fn sync_beside(&mut self) -> Option<Syncing> {
         self.sync_wal_beside()
     }

@@ -91,25 +91,34 @@ impl LocalDatabase {
         Ok(())
     }
 
+    /// A sync is one of the WAL, and no more.
+    pub(super) fn syncs_wal_alone(&self) -> bool {
+        self.file_is_durable && self.given_up.is_none() && !self.data_dir.is_doubted(&self.path)
+    }
+
     /// Syncs the WAL on another thread, as far as it is written. None where a sync is more than that.
     pub(super) fn sync_wal_beside(&mut self) -> Option<Syncing> {
-        let is_more = !self.file_is_durable || self.data_dir.is_doubted(&self.path);
-        if is_more || self.usable().is_err() {
+        // A failure is told to each descriptor once: two syncs of one must not share it.
+        if !self.syncs_wal_alone() || self.syncs_beside.load(Ordering::Acquire) > 0 {
             return None;
         }
         let wal = self.wal_beside()?;
         self.hooks.unsynced.set(false);
         self.syncs_beside.fetch_add(1, Ordering::Relaxed);
         let (beside, data_dir) = (Arc::clone(&self.syncs_beside), Arc::clone(&self.data_dir));
-        let path = self.path.clone();
+        let (path, of) = (self.path.clone(), Arc::clone(&self.data_dir));
         let doubted = path.clone();
         let synced = sync_threads::sync(wal, move |synced| match synced {
             Ok(()) => drop(beside.fetch_sub(1, Ordering::Release)),
             Err(_) => data_dir.doubt(&doubted),
         });
         Some(Box::pin(async move {
+            let synced = match synced.await {
+                Ok(()) if of.is_doubted(&path) => Err("an fsync of it failed before".to_owned()),
+                synced => synced,
+            };
             let path = path.display().to_string();
-            synced.await.map_err(|cause| StorageFault { operation: "sync", path, cause })
+            synced.map_err(|cause| StorageFault { operation: "sync", path, cause })
         }))
     }
 

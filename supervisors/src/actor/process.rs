@@ -155,8 +155,10 @@ impl ActorProcess {
             self.refuse(&task, Refusal::not_run(Reason::Stopping), &mut reply, state);
             return self.end_turn(turn, state);
         }
-        // What is held back is an answer; other events are told nothing of before it is durable.
-        if !matches!(task, Task::Request(_)) && !state.scope.are_outputs_open() {
+        // What is held back is an answer, and so many; other events are told nothing of before it is
+        // durable.
+        let can_be_held = matches!(task, Task::Request(_)) && !state.scope.are_outputs_full();
+        if !can_be_held && !state.scope.are_outputs_open() {
             Box::pin(state.scope.settle_outputs()).await;
         }
         self.recover(state);

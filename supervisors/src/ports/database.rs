@@ -198,6 +198,11 @@ pub trait Database: Send {
     /// have dropped the pages.
     fn sync(&mut self) -> Result<(), StorageFault>;
 
+    /// Whether `sync_beside` will do.
+    fn syncs_beside(&self) -> bool {
+        false
+    }
+
     /// As `sync` for what is committed so far, beside whoever goes on writing; none where only `sync`
     /// will do. After a failure the database must be closed.
     fn sync_beside(&mut self) -> Option<Syncing> {
