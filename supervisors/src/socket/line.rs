@@ -86,33 +86,40 @@ impl Line {
     /// their events. While the actor cannot be reached a message waits as long as an event may take;
     /// then the socket is closed.
     pub async fn bring(&self, first: Message, others: VecDeque<Message>) {
-        if others.is_empty() {
-            return self.bring_one(first, false).await;
+        let mut next = Some((first, !others.is_empty()));
+        if !others.is_empty() {
+            self.socket.receive(others);
         }
-        self.socket.receive(others);
-        self.bring_one(first, true).await;
-        // What its turn had no time for.
-        while let Some((next, followed)) = self.socket.next_received() {
-            self.bring_one(next, followed).await;
+        while let Some((message, followed)) = next {
+            if !self.bring_one(message, followed).await {
+                // Nothing is handled behind one that was not.
+                self.socket.receive(VecDeque::new());
+                return;
+            }
+            // What its turn had no time for.
+            next = if followed { self.socket.next_received() } else { None };
         }
     }
 
-    async fn bring_one(&self, message: Message, followed: bool) {
+    /// False when the socket was closed for it.
+    async fn bring_one(&self, message: Message, followed: bool) -> bool {
         let until = Instant::now() + self.sockets.patience;
         for times in 0.. {
             let event = SocketEvent::Message(message.clone());
-            let Err(refusal) = self.offer(event, followed).await else {
-                return;
-            };
+            let Err(refusal) = self.offer(event, followed).await else { return true };
             match rules::after_message(&refusal, Instant::now() < until, times) {
-                AfterMessage::Next => return,
+                AfterMessage::Next => return true,
                 AfterMessage::Again(wait) => sleep(wait).await,
-                AfterMessage::Close(closing) => return self.socket.close(closing),
+                AfterMessage::Close(closing) => {
+                    self.socket.close(closing);
+                    return false;
+                }
             }
             if !self.socket.is_heard() {
-                return;
+                return false;
             }
         }
+        unreachable!("it is offered until it returns");
     }
 
     /// The host closes the socket.
