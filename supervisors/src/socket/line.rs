@@ -86,14 +86,16 @@ impl Line {
     /// their events. While the actor cannot be reached a message waits as long as an event may take;
     /// then the socket is closed.
     pub async fn bring(&self, first: Message, others: VecDeque<Message>) {
-        let followed = !others.is_empty();
-        if followed {
-            self.socket.receive(others);
-        }
-        let mut may_go_on = self.bring_one(first, followed).await;
-        // What its turn had no time for.
-        while may_go_on && let Some((next, followed)) = self.socket.next_received() {
-            may_go_on = self.bring_one(next, followed).await;
+        let mut next = Some((first, !others.is_empty()));
+        self.socket.receive(others);
+        while let Some((message, followed)) = next {
+            if !self.bring_one(message, followed).await {
+                // Nothing is handled behind one that was not.
+                self.socket.receive(VecDeque::new());
+                return;
+            }
+            // What its turn had no time for.
+            next = if followed { self.socket.next_received() } else { None };
         }
     }
 

@@ -1,3 +1,5 @@
+use tokio::time::Instant;
+
 use super::*;
 
 fn texts(all: &[&str]) -> VecDeque<Message> {
@@ -113,4 +115,30 @@ async fn what_came_together_is_refused_as_one_when_the_first_cannot_be_run() {
     line.bring(text("one"), texts(&["two"])).await;
     assert_eq!(closed(&line).await.code, 1011);
     assert_eq!(room.scripts("a")[2..], ["message trap"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_handled_behind_one_that_found_no_capacity_within_the_wall() {
+    let mut setup = TreeSetup::new();
+    setup.config.instances_max = 1;
+    setup.config.wall_budget = Duration::from_secs(5);
+    let room = Room::start(setup, Access::Open).await;
+    let line = open(&room.tree, "a", "/").await;
+    let holds = async {
+        for _ in 0..2 {
+            let (event, reply) = scripted_event(address("b"), "/wait");
+            let _ = room.tree.deliver(event, reply).await;
+        }
+    };
+    let waits = async {
+        until("the other holds the place", || room.guest.waiting() == 1).await;
+        let began = Instant::now();
+        line.bring(text("unheard"), texts(&["unheard too"])).await;
+        assert!(began.elapsed() < Duration::from_secs(10), "the second did not wait as well");
+        assert_eq!(closed(&line).await.code, 1013);
+        room.guest.release(2);
+    };
+    tokio::join!(holds, waits);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(room.scripts("a"), ["init", "open /"]);
 }
