@@ -153,7 +153,7 @@ impl Growing<'_> {
     }
 
     fn asleep(&mut self, last: u64) -> Result<()> {
-        let running = Running::start(Kind::Wasmkeep, self.places, CROWDED)?;
+        let running = Running::start(Kind::Wasmkeep, self.places, SLEEPY)?;
         let mut there = 0;
         for number in steps(last) {
             make(&running, ("s", "GET", "hello"), there, number)?;

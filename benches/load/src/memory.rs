@@ -55,7 +55,8 @@ const TYPESCRIPT: Serves =
 /// Longer than a node waits before it closes the databases of actors that rest, and gives the kernel
 /// the memory of what has gone.
 const REST: Duration = Duration::from_secs(20);
-/// Actors with a database that are made before the first of them rests.
+/// Actors with a database that are made before the first of them rests; and as many in TypeScript, which
+/// take a megabyte each.
 const ACTIVE_MAX: u64 = 2_000;
 /// Residents that `ROOMY` has room for, those of the first wave included.
 const ROOMY_RESIDENTS: u64 = 7_000;
@@ -91,7 +92,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             "resident actor of TypeScript with a database",
             TYPESCRIPT,
             ("GET", ""),
-            residents.min(ROOMY_RESIDENTS),
+            residents.min(ACTIVE_MAX),
         )?,
         asleep(&places, "address asleep, no storage", ("GET", "hello"), addresses)?,
         asleep(&places, "address asleep with an alarm", ("POST", &alarm), addresses)?,
@@ -206,9 +207,11 @@ fn held(places: &Places, count: u64) -> Result<Cost> {
     };
     let first = runtime.block_on(open(0, (count / FIRST_WAVE).max(1)))?;
     until_asleep(&running)?;
+    std::thread::sleep(REST);
     let before = Usage::of(&running)?;
     let rest = runtime.block_on(open(count, 2 * count))?;
     until_asleep(&running)?;
+    std::thread::sleep(REST);
     let cost = Usage::of(&running)?.cost("WebSocket held for an actor asleep", &before, count);
     drop((first, rest));
     Ok(cost)
