@@ -5,6 +5,8 @@
 
 pub mod telemetry;
 
+pub mod thread_clock;
+
 pub mod identity;
 
 pub mod bucket;

@@ -196,9 +196,10 @@ fn when_the_disk_fails_no_event_of_a_busy_actor_is_acknowledged() {
     actor.one("exec-durable", "INSERT INTO t VALUES (0)");
     // The first event waits for its fsync long enough for the others to come.
     disk.slow_fsyncs(WAL);
+    disk.done();
     let (first, answers) = thread::scope(|scope| {
         let first = scope.spawn(|| at_once(&node, 1..2).remove(0));
-        while count(&disk.done(), "slow-fsync", WAL) == 0 {
+        while count(&disk.so_far(), "slow-fsync", WAL) == 0 {
             thread::sleep(Duration::from_millis(1));
         }
         disk.fail("fsync", WAL);

@@ -76,6 +76,10 @@ impl TokenDatabase {
 }
 
 impl Capturing for TokenDatabase {
+    fn is_in_transaction(&self) -> bool {
+        false
+    }
+
     fn capture(&mut self) -> Result<Option<Captured>, StorageFault> {
         self.alive()?;
         let is_whole = std::mem::take(&mut self.wants_whole);

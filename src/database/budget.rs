@@ -15,6 +15,7 @@ use wasmkeep_supervisors::ports::{Left, SqlError};
 
 use super::connection::PAGE_BYTES;
 use super::files::DatabaseConfig;
+use crate::thread_clock::cpu as thread_cpu;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
@@ -235,12 +236,4 @@ pub fn mib(bytes: u64) -> String {
     } else {
         format!("{bytes} bytes")
     }
-}
-
-fn thread_cpu() -> Duration {
-    // Not by rustix, which looks for functions of the kernel where valgrind has none: `xtask bench count`.
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: it writes `time`, and every thread has this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }

@@ -63,6 +63,10 @@ impl Capture {
 }
 
 impl Capturing for LocalDatabase {
+    fn is_in_transaction(&self) -> bool {
+        !self.connection.is_autocommit()
+    }
+
     fn capture(&mut self) -> Result<Option<Captured>, StorageFault> {
         self.usable()?;
         if self.hooks.wal_restarted.get() {

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
@@ -27,7 +28,7 @@ use super::hooks::Hooks;
 use super::meta::Identity;
 use super::prepared::StatementCache;
 use super::statement::Purpose;
-use super::sync;
+use super::{sync, sync_threads};
 
 pub(super) const PAGE_BYTES: u64 = 4096;
 
@@ -105,6 +106,8 @@ pub struct LocalDatabase {
     pub(super) file_is_durable: bool,
     /// The WAL once more, for fsyncs beside whoever writes.
     pub(super) wal_beside: Option<Arc<std::fs::File>>,
+    /// Of those, the ones that have not ended well: until they have, what they are about is not synced.
+    pub(super) syncs_beside: Arc<AtomicU32>,
     /// What the host keeps in the database, as read when it was opened; nothing once the host
     /// has written there.
     pub(super) meta: Option<Vec<(String, String)>>,
@@ -154,6 +157,7 @@ impl LocalDatabase {
             data_dir,
             file_is_durable: false,
             wal_beside: None,
+            syncs_beside: Arc::default(),
             meta: None,
             capture: config.captured.then(Capture::default),
             given_up: None,
@@ -269,8 +273,16 @@ impl Database for LocalDatabase {
         self.make_durable()
     }
 
+    fn syncs_beside(&self) -> bool {
+        self.syncs_wal_alone()
+    }
+
     fn sync_beside(&mut self) -> Option<Syncing> {
         self.sync_wal_beside()
+    }
+
+    fn sync_in_turn(&mut self) -> Option<Syncing> {
+        if sync_threads::is_busy() { self.sync_wal_beside() } else { None }
     }
 
     fn meta(&mut self, key: Meta) -> Result<Option<String>, StorageFault> {

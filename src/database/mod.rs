@@ -41,6 +41,7 @@ mod session_file;
 mod sqlite_file;
 mod statement;
 mod sync;
+mod sync_threads;
 
 #[cfg(test)]
 mod tests;

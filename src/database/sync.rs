@@ -14,6 +14,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ffi};
@@ -25,6 +26,7 @@ use super::files::length;
 use super::off_runtime::{off_runtime, off_runtime_if};
 use super::sqlite_file;
 pub(super) use super::sqlite_file::File;
+use super::sync_threads;
 
 /// A WAL of so many pages (4 MiB) is moved into the database at the end of the event.
 const WAL_PAGES_AFTER_EVENT: u32 = 1024;
@@ -45,9 +47,12 @@ impl LocalDatabase {
     pub(super) fn make_durable(&mut self) -> Result<(), StorageFault> {
         self.usable()?;
         let is_doubted = self.data_dir.is_doubted(&self.path);
-        if !self.hooks.unsynced.get() && !is_doubted {
+        let is_synced =
+            !self.hooks.unsynced.get() && self.syncs_beside.load(Ordering::Acquire) == 0;
+        if is_synced && !is_doubted {
             return Ok(());
         }
+        let _busy = sync_threads::Busy::begin();
         off_runtime(|| {
             if is_doubted {
                 self.write_anew()?;
@@ -86,31 +91,34 @@ impl LocalDatabase {
         Ok(())
     }
 
+    /// A sync is one of the WAL, and no more.
+    pub(super) fn syncs_wal_alone(&self) -> bool {
+        self.file_is_durable && self.given_up.is_none() && !self.data_dir.is_doubted(&self.path)
+    }
+
     /// Syncs the WAL on another thread, as far as it is written. None where a sync is more than that.
     pub(super) fn sync_wal_beside(&mut self) -> Option<Syncing> {
-        let is_more = !self.file_is_durable || self.data_dir.is_doubted(&self.path);
-        if is_more || self.usable().is_err() {
+        // A failure is told to each descriptor once: two syncs of one must not share it.
+        if !self.syncs_wal_alone() || self.syncs_beside.load(Ordering::Acquire) > 0 {
             return None;
         }
         let wal = self.wal_beside()?;
         self.hooks.unsynced.set(false);
-        let (data_dir, path) = (Arc::clone(&self.data_dir), self.path.clone());
-        let synced = tokio::task::spawn_blocking({
-            #[cfg(test)]
-            let injected = faults::on_sync(File::Wal);
-            #[cfg(not(test))]
-            let injected: Option<Result<(), String>> = None;
-            move || injected.unwrap_or_else(|| wal.sync_data().map_err(|error| error.to_string()))
+        self.syncs_beside.fetch_add(1, Ordering::Relaxed);
+        let (beside, data_dir) = (Arc::clone(&self.syncs_beside), Arc::clone(&self.data_dir));
+        let (path, of) = (self.path.clone(), Arc::clone(&self.data_dir));
+        let doubted = path.clone();
+        let synced = sync_threads::sync(wal, move |synced| match synced {
+            Ok(()) => drop(beside.fetch_sub(1, Ordering::Release)),
+            Err(_) => data_dir.doubt(&doubted),
         });
         Some(Box::pin(async move {
             let synced = match synced.await {
-                Ok(synced) => synced,
-                Err(error) => Err(error.to_string()),
+                Ok(()) if of.is_doubted(&path) => Err("an fsync of it failed before".to_owned()),
+                synced => synced,
             };
-            synced.map_err(|cause| {
-                data_dir.doubt(&path);
-                StorageFault { operation: "sync", path: path.display().to_string(), cause }
-            })
+            let path = path.display().to_string();
+            synced.map_err(|cause| StorageFault { operation: "sync", path, cause })
         }))
     }
 

@@ -3,11 +3,10 @@
 use actix_web::http::header::HOST;
 use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
-use bytes::Bytes;
 use wasmkeep_supervisors::address::{Address, Target};
 use wasmkeep_supervisors::event::{
     Body, Caller, Event, Header, OpenRequest, Reason, Refusal, Reply, ReplyTo, Request,
-    RequestHead, Task, Ticket,
+    RequestHead, Task, Ticket, packed,
 };
 use wasmkeep_supervisors::headers;
 
@@ -24,7 +23,8 @@ pub async fn handle(
 ) -> HttpResponse {
     let taken = match target(&request) {
         Ok(target) if websocket::is_asked_for(&request) => {
-            return open_socket(&request, target, &state).await;
+            // In a box, as all that is large and rare: each request pays for the room.
+            return Box::pin(open_socket(&request, target, &state)).await;
         }
         Ok(target) => {
             body::take(&request, payload, awaits_continue).await.map(|body| (target, body))
@@ -101,15 +101,9 @@ fn authority(request: &HttpRequest) -> String {
 
 /// The client's headers, less those that only the host may set.
 fn client_headers(request: &HttpRequest) -> Vec<Header> {
-    request
-        .headers()
-        .iter()
-        .filter(|(name, _)| !headers::is_hosts(name.as_str().as_bytes()))
-        .map(|(name, value)| {
-            (
-                Bytes::copy_from_slice(name.as_str().as_bytes()),
-                Bytes::copy_from_slice(value.as_bytes()),
-            )
-        })
-        .collect()
+    packed(|| {
+        let all = request.headers().iter();
+        let all = all.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+        all.filter(|(name, _)| !headers::is_hosts(name))
+    })
 }

@@ -18,7 +18,7 @@ pub async fn handle(
 ) -> HttpResponse {
     if websocket::is_asked_for(&request) {
         let asked = as_guest_request(&request, Body::Empty);
-        return websocket::at_front(&request, asked, front, state).await;
+        return Box::pin(websocket::at_front(&request, asked, front, state)).await;
     }
     let guest_request = match take(&request, payload, awaits_continue).await {
         Ok(request) => request,

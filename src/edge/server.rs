@@ -197,14 +197,14 @@ async fn route(request: HttpRequest, payload: Payload, state: Data<EdgeState>) -
     }
     if path.starts_with(health::PREFIX) {
         if let Some(console) = &state.console
-            && let Some(answer) = console::handle(&request, payload, console).await
+            && let Some(answer) = Box::pin(console::handle(&request, payload, console)).await
         {
             return answer;
         }
         return health::handle(path, &state);
     }
     if let Some(front) = &state.front {
-        return front::handle(request, payload, &state, front, awaits_continue).await;
+        return Box::pin(front::handle(request, payload, &state, front, awaits_continue)).await;
     }
     state.metrics.refused(Reason::NotFound);
     respond::refusal(

@@ -12,7 +12,7 @@ use http_body::{Body as _, Frame};
 use http_body_util::{BodyExt, Empty, Full};
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
-use wasmkeep_supervisors::event::{Body, BodyError, BodyStream, Header, Reply, Request};
+use wasmkeep_supervisors::event::{Body, BodyError, BodyStream, Header, Reply, Request, packed};
 use wasmkeep_supervisors::headers;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
@@ -160,14 +160,11 @@ fn whole(mut pieces: Vec<Bytes>) -> Body {
 }
 
 fn reply(head: &::http::response::Parts, body: Body) -> Reply {
-    let header_out = |(name, value): (&HeaderName, &HeaderValue)| {
-        (Bytes::copy_from_slice(name.as_str().as_bytes()), Bytes::copy_from_slice(value.as_bytes()))
-    };
-    Reply {
-        status: head.status.as_u16(),
-        headers: head.headers.iter().map(header_out).collect(),
-        body,
-    }
+    let headers = packed(|| {
+        let all = head.headers.iter();
+        all.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
+    });
+    Reply { status: head.status.as_u16(), headers, body }
 }
 
 enum Handler {

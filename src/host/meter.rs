@@ -2,8 +2,8 @@
 //! gave to other threads.
 //!
 //! While the guest's future is polled, the thread's CPU clock runs for guest and host code alike.
-//! The two ends of a poll read that clock, a system call; the time of host code in between is
-//! taken off by the monotonic clock, which costs none. Where host code waits instead of running,
+//! The two ends of a poll read that clock (`thread_clock`); the time of host code in between is taken
+//! off by the monotonic clock, which costs no system call. Where host code waits instead of running,
 //! that takes off too much, so calls that may wait for the disk measure their wait (`waits`), and
 //! it is put back. What stays is a host call that was preempted: the guest's favour.
 
@@ -64,19 +64,23 @@ impl Meter {
     pub fn guest_runs(&self) {
         let mut reading = self.lock();
         reading.runs = Runs::Guest;
-        reading.close_host_time();
+        if let Some(since) = reading.host_since.take() {
+            reading.hosted += clock::now() - since;
+        }
     }
 
     /// CPU charged so far; asked from inside a poll.
     pub fn used(&self) -> Duration {
-        self.lock().used_until(clock::thread_cpu())
+        let (now, cpu) = clock::both();
+        self.lock().used_until(now, cpu)
     }
 
     /// Runs a host call that may wait: the wait is not guest time, but no CPU of the host's either.
     pub fn waits<T>(&self, call: impl FnOnce() -> T) -> T {
-        let (began, cpu) = (clock::now(), clock::thread_cpu());
+        let (began, cpu) = clock::both();
         let result = call();
-        let waited = clock::since(began).saturating_sub(clock::thread_cpu().saturating_sub(cpu));
+        let (ended, used) = clock::both();
+        let waited = (ended - began).saturating_sub(used.saturating_sub(cpu));
         let mut reading = self.lock();
         reading.waited += waited;
         result
@@ -88,17 +92,19 @@ impl Meter {
     }
 
     fn begin_poll(&self) {
+        let (now, cpu) = clock::both();
         let mut reading = self.lock();
-        reading.poll_began = Some(clock::thread_cpu());
+        reading.poll_began = Some(cpu);
         reading.hosted = Duration::ZERO;
         reading.waited = Duration::ZERO;
-        reading.host_since = (reading.runs == Runs::Host).then(clock::now);
+        reading.host_since = (reading.runs == Runs::Host).then_some(now);
     }
 
     fn end_poll(&self) {
+        let (now, cpu) = clock::both();
         let mut reading = self.lock();
-        reading.close_host_time();
-        reading.used = reading.used_until(clock::thread_cpu());
+        reading.used = reading.used_until(now, cpu);
+        reading.host_since = None;
         reading.poll_began = None;
         reading.hosted = Duration::ZERO;
         reading.waited = Duration::ZERO;
@@ -110,15 +116,9 @@ impl Meter {
 }
 
 impl Reading {
-    fn close_host_time(&mut self) {
-        if let Some(since) = self.host_since.take() {
-            self.hosted += clock::since(since);
-        }
-    }
-
-    fn used_until(&self, cpu: Duration) -> Duration {
+    fn used_until(&self, now: Instant, cpu: Duration) -> Duration {
         let poll = self.poll_began.map_or(Duration::ZERO, |began| cpu.saturating_sub(began));
-        let hosted = self.hosted + self.host_since.map_or(Duration::ZERO, clock::since);
+        let hosted = self.hosted + self.host_since.map_or(Duration::ZERO, |since| now - since);
         self.used + poll.saturating_sub(hosted.saturating_sub(self.waited))
     }
 }
@@ -126,22 +126,12 @@ impl Reading {
 /// The two clocks; tests set them by hand.
 #[cfg(not(test))]
 mod clock {
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
-    use rustix::time::{ClockId, clock_gettime};
+    pub use crate::thread_clock::both;
 
     pub fn now() -> Instant {
         Instant::now()
-    }
-
-    pub fn since(earlier: Instant) -> Duration {
-        earlier.elapsed()
-    }
-
-    /// The CPU this thread has used since it began.
-    pub fn thread_cpu() -> Duration {
-        let now = clock_gettime(ClockId::ThreadCPUTime);
-        Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
     }
 }
 
@@ -161,12 +151,8 @@ mod clock {
         WALL.get()
     }
 
-    pub fn since(earlier: Instant) -> Duration {
-        WALL.get() - earlier
-    }
-
-    pub fn thread_cpu() -> Duration {
-        CPU.get()
+    pub fn both() -> (Instant, Duration) {
+        (WALL.get(), CPU.get())
     }
 
     /// This thread computes: both clocks run.

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::http::HeaderName;
 use wasmkeep_supervisors::ports::{Clock, EventScope, GuestScope};
 use wasmtime::ResourceLimiter;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{HostWallClock, WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{
-    RequestOptions, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
+    DEFAULT_FORBIDDEN_HEADERS, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpCtxView,
+    WasiHttpHooks, WasiHttpView,
 };
 
 use super::component::InstanceConfig;
@@ -142,6 +144,11 @@ impl WasiHttpHooks for HttpHooks {
         let answer = self.outbound.send(request, options, self.scope.before_output());
         // The answer's body keeps its own connection going.
         Box::new(async { Ok((answer.await?, Box::new(async { Ok(()) }) as _)) })
+    }
+
+    // As it is by default, without an allocation for each header.
+    fn is_forbidden_header(&mut self, name: &HeaderName) -> bool {
+        DEFAULT_FORBIDDEN_HEADERS.contains(name)
     }
 
     fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {

@@ -211,6 +211,12 @@ pub const SOCKET_QUEUE_MESSAGES_MAX: usize = 256;
 /// Bytes that may wait for one client. A message past them is dropped for it: `backpressure`.
 pub const SOCKET_QUEUE_BYTES_MAX: usize = 4 * MIB;
 
+/// Messages of one client that came together and take their turn at the actor together.
+pub const SOCKET_TURN_MESSAGES_MAX: usize = 16;
+
+/// No further one of them begins once the turn has taken this long: the rest queues again.
+pub const SOCKET_TURN_TIME: Duration = Duration::from_millis(5);
+
 /// What an actor may keep with one of its WebSockets.
 pub const ATTACHMENT_BYTES_MAX: usize = 2 * KIB;
 

@@ -55,6 +55,12 @@ impl Disk {
         }
     }
 
+    /// What was done since the last look of `done`, and is still for that to tell.
+    pub fn so_far(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
     /// What was done since the last look: `fsync PATH`, `unlink! PATH`, `send HTTP/1.1 200 OK`.
     pub fn done(&self) -> Vec<String> {
         let path = self.folder.path().join("log");

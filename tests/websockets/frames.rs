@@ -42,6 +42,30 @@ fn frames_in_any_cut_arrive_the_same() {
 }
 
 #[test]
+fn messages_sent_at_once_come_back_in_order_whatever_their_sizes() {
+    let node = Node::probe().start();
+    let mut socket = WebSocket::open(&node, "probe/a");
+    let sizes = [0, 1, 125, 126, 1024, 1025, 3, 70_000, 1000, 1000, 1000, 1000, 1000, 9];
+    let all = sizes.iter().zip(0..).cycle().take(5 * sizes.len());
+    let all: Vec<_> = all.map(|(size, n)| frame(BINARY, vec![n; *size])).collect();
+    socket
+        .0
+        .send(all.iter().flat_map(|one| masked(FIN | BINARY, &one.payload)).collect::<Vec<_>>());
+    for sent in &all {
+        assert_eq!(socket.frame().expect("a frame").payload.len(), sent.payload.len());
+    }
+    // A close behind several of them is heard behind them.
+    let mut last: Vec<u8> = (0..5_u8).flat_map(|n| masked(FIN | BINARY, &[n])).collect();
+    last.extend(masked(FIN | CLOSE, &1000_u16.to_be_bytes()));
+    socket.0.send(last);
+    for n in 0..5_u8 {
+        assert_eq!(socket.frame().expect("a frame"), frame(BINARY, [n]));
+    }
+    assert_eq!(socket.closed().0, 1000);
+    socket.ends();
+}
+
+#[test]
 fn a_message_has_at_most_1_mib_in_one_frame_or_in_many() {
     let node = Node::probe().start();
     let whole = vec![b'x'; MIB];

@@ -85,7 +85,9 @@ pub fn exec(sql: &str, params: impl Params) -> Result<u64, SqlError> {
     Ok(host::exec(sql, &params.into_values())?)
 }
 
-/// As [`exec`], and returns only once the write is durable: on disk, or in a cluster's bucket.
+/// As [`exec`], and nothing leaves the actor after it before the write is durable: on disk, or in a
+/// cluster's bucket. While other events wait for the actor it may return earlier, and the answer waits
+/// instead.
 ///
 /// Inside a transaction only `COMMIT` can be: see [`transaction_durable`].
 pub fn exec_durable(sql: &str, params: impl Params) -> Result<u64, SqlError> {

@@ -39,7 +39,9 @@ export function exec(sql: string, params: readonly SqlParam[] = NONE): number {
 }
 
 /**
- * As {@link exec}, and returns only once the write is durable: on disk, or in a cluster's bucket.
+ * As {@link exec}, and nothing leaves the actor after it before the write is durable: on disk, or in a
+ * cluster's bucket. While other events wait for the actor it may return earlier, and the answer waits
+ * instead.
  * Inside a transaction only `COMMIT` can be: see {@link transactionDurable}.
  */
 export function execDurable(sql: string, params: readonly SqlParam[] = NONE): number {

@@ -49,6 +49,44 @@ fn a_wal_left_by_a_crash_is_synced_like_any_other() {
     assert_eq!((main, wal), (1, 1));
 }
 
+#[tokio::test]
+async fn a_sync_beside_the_writer_is_of_the_wal_alone_and_only_once_the_rest_is_durable() {
+    let node = Node::new();
+    let mut database = node.open("a");
+    database.run_ok("CREATE TABLE t (v)");
+    assert!(database.sync_beside().is_none(), "the file is not durable yet");
+    database.sync().expect("a working disk");
+    synced();
+    database.run_ok("INSERT INTO t VALUES (1)");
+    let beside = database.sync_beside().expect("it is the WAL alone");
+    database.run_ok("INSERT INTO t VALUES (2)");
+    beside.await.expect("a working disk");
+    assert_eq!(synced(), [0, 1, 0]);
+    database.sync().expect("a working disk");
+    assert_eq!(synced(), [0, 1, 0], "the second row was written after it began");
+    database.sync().expect("a working disk");
+    assert_eq!(synced(), [0, 0, 0]);
+}
+
+/// An event may be cut off while it waits. Its write is not durable because the next one is told so.
+#[tokio::test]
+async fn a_sync_beside_for_which_nobody_waited_counts_as_what_it_was() {
+    let node = Node::new();
+    let mut database = node.open("a");
+    database.run_ok("CREATE TABLE t (v)");
+    database.sync().expect("a working disk");
+    database.run_ok("INSERT INTO t VALUES (1)");
+    faults::FAIL.set(Some(File::Wal));
+    drop(database.sync_beside().expect("it is the WAL alone"));
+    faults::FAIL.set(None);
+    assert!(database.sync_beside().is_none(), "what it was about is in doubt");
+    synced();
+    database.sync().expect("a working disk");
+    assert_ne!(synced(), [0, 0, 0], "nothing was committed since, and it is not durable");
+    let left = std::fs::metadata(node.wal("a")).expect("a WAL").len();
+    assert_eq!(left, 0, "it was written anew, into the file");
+}
+
 #[test]
 fn what_a_rest_left_unsynced_is_synced_by_the_next_durable_write() {
     let node = Node::new();

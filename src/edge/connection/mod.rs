@@ -30,10 +30,10 @@ use self::head::NoRequest;
 use self::rest::Rest;
 use self::wire::Wire;
 use super::respond;
-use super::stream::Stream;
+use super::stream::{SHORT_READ, Stream};
 
 /// Room for the next read: for a head, and for a piece of a body.
-const HEAD_ROOM: usize = 4 * 1024;
+const HEAD_ROOM: usize = SHORT_READ;
 const BODY_ROOM: usize = 64 * 1024;
 
 /// What handles the requests of a connection.

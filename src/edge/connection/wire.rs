@@ -11,7 +11,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use crate::edge::stream::Stream;
+use crate::edge::stream::{SHORT_READ, Stream, poll_read_short};
 
 /// A buffer that grew larger is given back once it is empty.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
@@ -43,6 +43,9 @@ impl<S: Stream> Wire<S> {
 
     /// Reads what is there, `room` bytes or a little more; 0 at the end of what the client sends.
     pub fn poll_fill(&mut self, context: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
+        if room <= SHORT_READ {
+            return poll_read_short(&mut self.stream, &mut self.incoming, context);
+        }
         self.incoming.reserve(room);
         pin!(self.stream.read_buf(&mut self.incoming)).poll(context)
     }

@@ -9,6 +9,8 @@ use wasmkeep_supervisors::socket::rules;
 
 /// The payload of a ping, a pong or a close.
 const CONTROL_BYTES_MAX: u64 = 125;
+/// The head of a frame that the server sends.
+pub const HEAD_BYTES_MAX: usize = 10;
 
 /// What a client has sent.
 #[derive(Debug, PartialEq, Eq)]
@@ -159,9 +161,14 @@ pub fn is_close(first: u8) -> bool {
     first & 0x0f == CLOSE
 }
 
-/// The head of a message's one frame. The message itself follows it, shared with other sockets.
-pub fn message_head(message: &Message) -> BytesMut {
-    head(if message.is_text() { TEXT } else { BINARY }, message.len())
+/// Whether a frame that begins with this byte is a message or a part of one.
+pub fn is_data(first: u8) -> bool {
+    first & 0x08 == 0
+}
+
+/// The head of a message's one frame. The message itself follows it.
+pub fn put_message_head(frames: &mut BytesMut, message: &Message) {
+    put_head(frames, if message.is_text() { TEXT } else { BINARY }, message.len());
 }
 
 pub fn ping() -> BytesMut {
@@ -187,7 +194,12 @@ fn with(opcode: u8, payload: &[u8]) -> BytesMut {
 }
 
 fn head(opcode: u8, length: usize) -> BytesMut {
-    let mut head = BytesMut::with_capacity(10);
+    let mut head = BytesMut::with_capacity(HEAD_BYTES_MAX);
+    put_head(&mut head, opcode, length);
+    head
+}
+
+fn put_head(head: &mut BytesMut, opcode: u8, length: usize) {
     head.put_u8(0x80 | opcode);
     match length {
         0..126 => head.put_u8(length as u8),
@@ -200,7 +212,6 @@ fn head(opcode: u8, length: usize) -> BytesMut {
             head.put_u64(length as u64);
         }
     }
-    head
 }
 
 #[cfg(test)]

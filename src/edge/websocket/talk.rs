@@ -1,10 +1,14 @@
 //! One socket's connection, from the 101 to its end.
 //!
-//! Reads ahead by one message of the one its actor handles, and then no further: what its client
-//! sends beyond that waits with the client. An idle connection holds no buffer.
+//! Reads ahead by one message of the one its actor handles, and those that came in the same read;
+//! what its client sends beyond that waits with the client. What came together takes its turn at the
+//! actor together, and what waits for the client leaves in one write. An idle connection holds no
+//! buffer.
 
+use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
+use std::mem::take;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -13,14 +17,19 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use wasmkeep_supervisors::event::{Closing, Message};
+use wasmkeep_supervisors::limits::SOCKET_TURN_MESSAGES_MAX;
 use wasmkeep_supervisors::socket::{Line, Outgoing, rules};
 
 use super::frames::{self, Reader, Received};
-use crate::edge::stream::Stream;
+use crate::edge::stream::{SHORT_READ, Stream, poll_read_short};
 
-/// Room for a read: when nothing has come of a frame yet, and when something has.
-const FIRST_ROOM: usize = 4 * 1024;
+/// Room for a read when something has come of a frame already.
 const ROOM: usize = 64 * 1024;
+/// A message up to this size is copied behind its head, so that both leave in a plain write; a larger
+/// one is written from where all its sockets share it.
+const COPIED_BYTES_MAX: usize = 1024;
+/// Frames are gathered for one write up to this size.
+const GATHERED_BYTES_MAX: usize = 4 * 1024;
 /// How long a connection goes on reading after its end, so that its client gets the last frame.
 pub const LINGER_WAIT: Duration = Duration::from_secs(1);
 
@@ -34,6 +43,8 @@ pub async fn talk<S: Stream>(stream: S, incoming: BytesMut, line: Line) {
         writing: Writing::default(),
         pong: None,
         parked: None,
+        behind: VecDeque::new(),
+        brings_many: false,
         gone: false,
         close_sent: false,
         client_close: None,
@@ -64,7 +75,7 @@ pub async fn refuse<S: Stream>(mut stream: S, closing: Closing) {
 pub async fn linger<S: Stream>(mut stream: S) {
     let read_out = async {
         stream.shutdown().await?;
-        let mut dropped = BytesMut::with_capacity(FIRST_ROOM);
+        let mut dropped = BytesMut::with_capacity(SHORT_READ);
         while stream.read_buf(&mut dropped).await? > 0 {
             dropped.clear();
         }
@@ -82,6 +93,10 @@ struct Talk<S> {
     pong: Option<Bytes>,
     /// A message that waits for the one its actor handles.
     parked: Option<Message>,
+    /// Those that came together with it.
+    behind: VecDeque<Message>,
+    /// The actor handles several: a close that came behind them must not be heard before them.
+    brings_many: bool,
     /// Nothing more comes of the client.
     gone: bool,
     close_sent: bool,
@@ -99,75 +114,130 @@ impl<S: Stream> Talk<S> {
     async fn run(&mut self, line: &Line) -> bool {
         let mut bringing: Option<Bringing<'_>> = None;
         let mut was_deaf = false;
-        let lingers = loop {
-            self.take_in(line);
-            if bringing.is_none()
-                && let Some(message) = self.parked.take()
-            {
-                bringing = Some(Box::pin(line.bring(message)));
-                continue;
-            }
-            if self.writing.is_empty()
-                && let Some(payload) = self.pong.take()
-            {
-                self.writing.frame = frames::pong(&payload);
-            }
-            if self.writing.is_empty() && self.close_sent && self.has_nothing_to_wait_for() {
-                break true;
-            }
-            if self.gone && bringing.is_none() {
-                break false;
-            }
-            let is_deaf = self.parked.is_some();
-            if was_deaf != is_deaf {
-                was_deaf = is_deaf;
-                line.set_deaf(is_deaf);
-            }
-            let reads = !self.gone && !is_deaf && self.failure.is_none() && self.pong.is_none();
-            let writes = !self.writing.is_empty() && !self.gone;
-            let asks = self.writing.is_empty() && !self.close_sent && !self.gone;
-            tokio::select! {
-                () = poll_fn(|context| line.poll_cut(context)) => break false,
-                () = bring(&mut bringing), if bringing.is_some() => bringing = None,
-                moved = poll_fn(|context| self.poll_bytes(context, line, reads, writes)),
-                    if reads || writes =>
-                {
-                    if moved.is_err() {
-                        self.gone = true;
-                    }
+        let lingers = poll_fn(|context| {
+            loop {
+                if let Some(lingers) = self.prepare(context, line, &mut bringing) {
+                    return Poll::Ready(lingers);
                 }
-                outgoing = poll_fn(|context| line.poll_outgoing(context)), if asks => {
-                    self.put(outgoing);
+                let is_deaf = self.parked.is_some();
+                if was_deaf != is_deaf {
+                    was_deaf = is_deaf;
+                    line.set_deaf(is_deaf);
+                }
+                if line.poll_cut(context).is_ready() {
+                    return Poll::Ready(false);
+                }
+                if !self.poll_once(context, line, &mut bringing) {
+                    return Poll::Pending;
                 }
             }
-        };
+        })
+        .await;
         // What was received whole before the end is still handled before it.
         if let Some(bringing) = bringing {
             bringing.await;
         }
         if let Some(message) = self.parked.take() {
-            line.bring(message).await;
+            line.bring(message, take(&mut self.behind)).await;
         }
         lingers
+    }
+
+    /// Decides what is to be done next from what has been done. At the end, says whether the client
+    /// should be given time to read it.
+    fn prepare<'a>(
+        &mut self,
+        context: &mut Context<'_>,
+        line: &'a Line,
+        bringing: &mut Option<Bringing<'a>>,
+    ) -> Option<bool> {
+        self.brings_many &= bringing.is_some();
+        self.take_in(line);
+        if bringing.is_none() && self.parked.is_some() {
+            // What has come while others were handled goes with them.
+            if self.may_read() && self.behind.is_empty() && self.incoming.is_empty() {
+                self.read_more(context, line);
+            }
+            if let Some(message) = self.parked.take() {
+                let behind = take(&mut self.behind);
+                self.brings_many = !behind.is_empty();
+                *bringing = Some(Box::pin(line.bring(message, behind)));
+                self.take_in(line);
+            }
+        }
+        if self.writing.is_empty()
+            && let Some(payload) = self.pong.take()
+        {
+            self.writing.frames = frames::pong(&payload);
+        }
+        if self.writing.is_empty() && self.close_sent && self.has_nothing_to_wait_for() {
+            return Some(true);
+        }
+        (self.gone && bringing.is_none()).then_some(false)
+    }
+
+    /// Does what can be done without waiting; false when that was nothing.
+    fn poll_once(
+        &mut self,
+        context: &mut Context<'_>,
+        line: &Line,
+        bringing: &mut Option<Bringing<'_>>,
+    ) -> bool {
+        let mut moved = false;
+        if bringing.as_mut().is_some_and(|bringing| bringing.as_mut().poll(context).is_ready()) {
+            *bringing = None;
+            moved = true;
+        }
+        if self.writing.is_empty()
+            && !self.close_sent
+            && !self.gone
+            && let Poll::Ready(outgoing) = line.poll_outgoing(context)
+        {
+            self.put(line, outgoing);
+            moved = true;
+        }
+        if !self.writing.is_empty()
+            && !self.gone
+            && let Poll::Ready(written) = self.writing.poll_write(context, &mut self.stream)
+        {
+            self.gone |= written.is_err();
+            moved = true;
+        }
+        let reads = self.parked.is_none() && self.may_read();
+        (reads && self.read_more(context, line)) || moved
+    }
+
+    fn may_read(&self) -> bool {
+        !self.gone && self.failure.is_none() && self.pong.is_none()
+    }
+
+    /// False when nothing has come.
+    fn read_more(&mut self, context: &mut Context<'_>, line: &Line) -> bool {
+        let Poll::Ready(read) = self.poll_read(context, line) else { return false };
+        self.gone |= read.is_err();
+        self.take_in(line);
+        true
     }
 
     fn has_nothing_to_wait_for(&self) -> bool {
         self.client_close.is_some() || self.failure.is_some()
     }
 
-    /// Takes frames out of what has been read, up to a message that has to wait.
+    /// Takes frames out of what has been read, up to one that has to wait.
     fn take_in(&mut self, line: &Line) {
         // Nothing follows a close.
         let answers = !self.gone && !self.close_sent;
         if !answers {
             self.pong = None;
         }
-        while self.parked.is_none() && self.pong.is_none() && !self.has_nothing_to_wait_for() {
+        while self.pong.is_none() && !self.has_nothing_to_wait_for() && self.may_take_in() {
             match self.reader.next(&mut self.incoming) {
                 Ok(None) => break,
                 // Of a closed socket nothing more reaches the actor.
                 Ok(Some(Received::Message(message))) => {
-                    self.parked = line.is_open().then_some(message);
+                    if line.is_open() {
+                        self.park(message);
+                    }
                 }
                 Ok(Some(Received::Ping(payload))) if answers => self.pong = Some(payload),
                 Ok(Some(Received::Ping(_) | Received::Pong)) => {}
@@ -186,65 +256,66 @@ impl<S: Stream> Talk<S> {
         }
     }
 
-    /// Ready once something was read or written.
-    fn poll_bytes(
-        &mut self,
-        context: &mut Context<'_>,
-        line: &Line,
-        reads: bool,
-        writes: bool,
-    ) -> Poll<io::Result<()>> {
-        if writes && let Poll::Ready(written) = self.writing.poll_write(context, &mut self.stream) {
-            return Poll::Ready(written);
+    /// Whether the next frame may be taken: behind a message only another one.
+    fn may_take_in(&self) -> bool {
+        let Some(&first) = self.incoming.first() else { return false };
+        match self.parked {
+            None => !(self.brings_many && frames::is_close(first)),
+            Some(_) => frames::is_data(first) && self.behind.len() + 1 < SOCKET_TURN_MESSAGES_MAX,
         }
-        if reads { self.poll_read(context, line) } else { Poll::Pending }
     }
 
+    fn park(&mut self, message: Message) {
+        match self.parked {
+            None => self.parked = Some(message),
+            Some(_) => self.behind.push_back(message),
+        }
+    }
+
+    /// Ready once something was read. What comes of an idle client goes through a buffer that all
+    /// connections of the thread share: it is mostly short, and takes no more memory than it needs.
     fn poll_read(&mut self, context: &mut Context<'_>, line: &Line) -> Poll<io::Result<()>> {
-        ready!(self.stream.poll_readable(context))?;
-        let was_empty = self.incoming.is_empty();
-        self.incoming.reserve(if was_empty { FIRST_ROOM } else { ROOM });
-        match pin!(self.stream.read_buf(&mut self.incoming)).poll(context) {
-            Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
-            Poll::Ready(Ok(_)) => {
+        let read = if self.incoming.is_empty() {
+            ready!(poll_read_short(&mut self.stream, &mut self.incoming, context))
+        } else {
+            self.incoming.reserve(ROOM);
+            ready!(pin!(self.stream.read_buf(&mut self.incoming)).poll(context))
+        };
+        match read {
+            Ok(0) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+            Ok(_) => {
                 line.heard();
                 Poll::Ready(Ok(()))
             }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Pending => {
-                if was_empty {
-                    self.incoming = BytesMut::new();
-                }
-                Poll::Pending
-            }
+            Err(error) => Poll::Ready(Err(error)),
         }
     }
 
-    fn put(&mut self, outgoing: Outgoing) {
+    fn put(&mut self, line: &Line, outgoing: Outgoing) {
         match outgoing {
             Outgoing::Message(message) => {
-                self.writing.frame = frames::message_head(&message);
-                self.writing.payload = message.bytes().clone();
+                self.writing.put(message);
+                // Large ones go alone, from where they are.
+                while self.writing.has_room()
+                    && let Some(message) = line.also_message(COPIED_BYTES_MAX)
+                {
+                    self.writing.put(message);
+                }
             }
-            Outgoing::Ping => self.writing.frame = frames::ping(),
+            Outgoing::Ping => self.writing.frames = frames::ping(),
             Outgoing::Close(closing) => {
-                self.writing.frame = frames::close(&closing);
+                self.writing.frames = frames::close(&closing);
                 self.close_sent = true;
             }
         }
     }
 }
 
-async fn bring(bringing: &mut Option<Bringing<'_>>) {
-    if let Some(bringing) = bringing {
-        bringing.await;
-    }
-}
-
-/// A frame that is being written: its head or all of it, and the payload others share.
+/// Frames that are being written: small ones whole, or the head of a large one and its payload, which
+/// others share.
 #[derive(Default)]
 struct Writing {
-    frame: BytesMut,
+    frames: BytesMut,
     payload: Bytes,
     /// All of it is written, and some may not have left: TLS holds it back.
     unflushed: bool,
@@ -252,7 +323,22 @@ struct Writing {
 
 impl Writing {
     fn is_empty(&self) -> bool {
-        self.frame.is_empty() && self.payload.is_empty() && !self.unflushed
+        self.frames.is_empty() && self.payload.is_empty() && !self.unflushed
+    }
+
+    fn has_room(&self) -> bool {
+        self.payload.is_empty() && self.frames.len() < GATHERED_BYTES_MAX
+    }
+
+    fn put(&mut self, message: Message) {
+        let copied = message.len() <= COPIED_BYTES_MAX;
+        self.frames.reserve(frames::HEAD_BYTES_MAX + if copied { message.len() } else { 0 });
+        frames::put_message_head(&mut self.frames, &message);
+        if copied {
+            self.frames.extend_from_slice(message.bytes());
+        } else {
+            self.payload = message.bytes().clone();
+        }
     }
 
     /// Ready once some of it has left.
@@ -262,14 +348,18 @@ impl Writing {
         stream: &mut S,
     ) -> Poll<io::Result<()>> {
         if !self.unflushed {
-            let slices = [IoSlice::new(&self.frame), IoSlice::new(&self.payload)];
-            let written = ready!(Pin::new(&mut *stream).poll_write_vectored(context, &slices))?;
+            let written = ready!(if self.payload.is_empty() {
+                Pin::new(&mut *stream).poll_write(context, &self.frames)
+            } else {
+                let slices = [IoSlice::new(&self.frames), IoSlice::new(&self.payload)];
+                Pin::new(&mut *stream).poll_write_vectored(context, &slices)
+            })?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            let of_frame = written.min(self.frame.len());
-            self.frame.advance(of_frame);
-            self.payload.advance(written - of_frame);
+            let of_frames = written.min(self.frames.len());
+            self.frames.advance(of_frames);
+            self.payload.advance(written - of_frames);
             if !self.is_empty() {
                 return Poll::Ready(Ok(()));
             }

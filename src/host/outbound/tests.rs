@@ -9,7 +9,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Empty, StreamBody};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::*;
 
@@ -57,6 +57,27 @@ impl Outbound {
         self.0.places.available_permits() == OUTBOUND_NODE_OPEN_MAX
             && self.0.metrics.outbound_open.get() == 0
     }
+}
+
+#[tokio::test]
+async fn a_request_leaves_only_once_what_has_to_end_before_has_ended_well() {
+    let outbound = outbound();
+    let instance = outbound.of_an_instance();
+    let (listener, address) = server().await;
+    let (end, before) = oneshot::channel::<Result<(), NotDurable>>();
+    let before = async { before.await.expect("it ends") };
+    let waiting = tokio::spawn(instance.send(get(address), None, Some(Box::pin(before))));
+    let none_yet = tokio::time::timeout(Duration::from_millis(100), listener.accept()).await;
+    assert!(none_yet.is_err(), "nothing leaves before");
+    end.send(Ok(())).expect("somebody waits");
+    let _stream = accept(&listener).await;
+    waiting.abort();
+
+    let lost = async { Err(NotDurable) };
+    let refused = instance.send(get(address), None, Some(Box::pin(lost))).await;
+    assert!(refused.is_err());
+    let none = tokio::time::timeout(Duration::from_millis(100), listener.accept()).await;
+    assert!(none.is_err(), "what tells of a lost write does not leave");
 }
 
 #[tokio::test]

@@ -10,20 +10,19 @@ use super::inspection::{Inspection, QueuedInspection};
 use super::queue::{Gate, NotAdmitted, Permit};
 use super::residents::Seat;
 use crate::address::Address;
-use crate::event::{ReplyTo, Task, Ticket};
+use crate::event::Event;
 use crate::limits::QUEUE_EVENTS_MAX;
 
 /// An admitted event: the permit is its place in the queue.
 pub struct QueuedEvent {
     pub permit: Permit,
-    pub task: Task,
-    pub reply: ReplyTo,
-    pub ticket: Ticket,
+    /// In a box from its sender to the process: it is large, and passes through many hands.
+    pub event: Box<Event>,
 }
 
 /// What an actor's process handles. Everything but `Event` is the host's own.
 pub enum ActorMessage {
-    Event(Box<QueuedEvent>),
+    Event(QueuedEvent),
     /// An operator reads the database.
     Inspect(Box<QueuedInspection>),
     /// In a cluster: an upload of what the actor wrote has ended, and more may wait.
@@ -86,9 +85,6 @@ pub struct Mailbox {
     pub process: ActorRef<ActorMessage>,
 }
 
-/// An event that its process could not take any more.
-pub type Returned = (Task, ReplyTo, Ticket);
-
 impl Mailbox {
     /// Takes a place in the queue. While it is held the actor stays in memory.
     pub fn admit(&self) -> Result<Permit, NotAdmitted> {
@@ -113,23 +109,15 @@ impl Mailbox {
         }
     }
 
-    /// Sends an event that has a place in the queue.
-    pub fn send(
-        &self,
-        permit: Permit,
-        task: Task,
-        reply: ReplyTo,
-        ticket: Ticket,
-    ) -> Result<(), Box<Returned>> {
+    /// Sends an event that has a place in the queue; gives it back when the process is gone.
+    pub fn send(&self, permit: Permit, event: Box<Event>) -> Result<(), Box<Event>> {
         self.shared.used.store(true, Ordering::Relaxed);
-        let queued = Box::new(QueuedEvent { permit, task, reply, ticket });
-        match self.process.send_message(ActorMessage::Event(queued)) {
+        match self.process.send_message(ActorMessage::Event(QueuedEvent { permit, event })) {
             Ok(()) => Ok(()),
             // The process failed and nobody has closed the gate yet.
             Err(ractor::MessagingErr::SendErr(ActorMessage::Event(queued))) => {
                 self.shared.gate.close();
-                let QueuedEvent { task, reply, ticket, .. } = *queued;
-                Err(Box::new((task, reply, ticket)))
+                Err(queued.event)
             }
             Err(_) => unreachable!("an actor's process takes ActorMessage only"),
         }

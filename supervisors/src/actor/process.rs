@@ -8,6 +8,7 @@
 mod alarm;
 mod idle;
 mod owner;
+mod ready;
 mod sockets;
 
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use super::queue::{Permit, Running};
 use super::residents::{Residence, Residents};
 use super::scope::{ActorScope, Attempt, EndOfEvent, ScopePorts};
 use crate::access::Access;
-use crate::event::{Caller, Kind, Ran, Reason, Refusal, ReplyTo, Request, Task};
+use crate::event::{Caller, Event, Kind, Ran, Reason, Refusal, ReplyTo, Request, Task};
 use crate::metrics::{ClassMetrics, KindMetrics, Metrics};
 use crate::ports::{Guest, GuestCall, GuestFault, Instance};
 use crate::tap::{EventEnded, EventHead, Happening, Outcome};
@@ -112,7 +113,7 @@ impl Process for ActorProcess {
         match message {
             ActorMessage::Event(event) => {
                 // What an event needs while it runs is not kept between events.
-                Box::pin(self.take(&myself, *event, state)).await;
+                Box::pin(self.take(&myself, event, state)).await;
                 self.arm_checks(&myself, state);
             }
             ActorMessage::Inspect(inspection) => {
@@ -146,23 +147,26 @@ impl Process for ActorProcess {
 impl ActorProcess {
     /// Takes one event off the queue and runs it, unless nobody waits for it any more.
     async fn take(&self, myself: &ActorRef<ActorMessage>, event: QueuedEvent, state: &mut State) {
-        let QueuedEvent { permit, task, mut reply, ticket } = event;
+        let QueuedEvent { permit, event } = event;
+        let Event { task, mut reply, ticket, .. } = *event;
         // Dropped before the reply: whoever learns of a panic finds the gate closed.
         let turn = Turn::begin(permit, state);
         if self.0.residents.grace_is_over() {
             self.refuse(&task, Refusal::not_run(Reason::Stopping), &mut reply, state);
             return self.end_turn(turn, state);
         }
-        // What is held back is an answer; other events are told nothing of before it is durable.
-        if !matches!(task, Task::Request(_)) {
-            state.scope.settle_outputs().await;
+        // What is held back is an answer, and so many; other events are told nothing of before it is
+        // durable.
+        let can_be_held = matches!(task, Task::Request(_)) && !state.scope.are_outputs_full();
+        if !can_be_held && !state.scope.are_outputs_open() {
+            Box::pin(state.scope.settle_outputs()).await;
         }
         self.recover(state);
         let admitted = match state.scope.is_held() {
             true => Ok(()),
             false => {
                 let caller = task.caller().cloned();
-                self.admit_unheld(caller, state.shared.address.clone()).await
+                Box::pin(self.admit_unheld(caller, state.shared.address.clone())).await
             }
         };
         let owned = match admitted {
@@ -189,7 +193,7 @@ impl ActorProcess {
                 }
                 reply.through(state.scope.outputs());
                 self.follow(state);
-                self.run(task, &mut reply, state).await;
+                self.run_turn(myself, task, &mut reply, state).await;
             }
         }
         self.end_turn(turn, state);
@@ -235,7 +239,7 @@ impl ActorProcess {
         }
     }
 
-    async fn run(&self, task: Task, reply: &mut ReplyTo, state: &mut State) {
+    async fn run(&self, task: Task, reply: &mut ReplyTo, state: &mut State) -> Outcome {
         let started = Instant::now();
         let deadline = started + self.0.scope.wall_budget;
         let kind = task.kind();
@@ -258,6 +262,7 @@ impl ActorProcess {
             state.instance = None;
         }
         self.0.counters.of(kind).seconds.observe(started.elapsed().as_secs_f64());
+        outcome
     }
 
     fn did_not_run(&self, task: &Task, outcome: Outcome, state: &State) {
@@ -331,83 +336,6 @@ impl ActorProcess {
         self.ready(&request.caller, state, deadline).await?;
         let call = GuestCall::Request { request, reply };
         self.call(state, call, deadline).await.map_err(|fault| refusal(&fault))
-    }
-
-    /// Makes the actor ready for an event of `caller`, which may be the one that creates it.
-    async fn ready(
-        &self,
-        caller: &Caller,
-        state: &mut State,
-        deadline: Instant,
-    ) -> Result<(), Refusal> {
-        if state.initialised {
-            return Ok(());
-        }
-        self.admit(caller, state)?;
-        self.initialise(state, deadline).await
-    }
-
-    /// Refuses what may not create this actor. Asked again here, where nobody else can delete it
-    /// meanwhile: what the tree saw may be over.
-    fn admit(&self, caller: &Caller, state: &State) -> Result<(), Refusal> {
-        // In a cluster it was asked before the hold was.
-        let mut exists = Ok(true);
-        if self.0.scope.replicas.is_some() {
-            return Ok(());
-        }
-        let admitted = self.0.access.admit(caller, &state.shared.address.name, || {
-            exists = state.scope.exists();
-            exists != Ok(false)
-        });
-        exists.and(admitted)
-    }
-
-    /// Sees to it that `on-init` of the present component has succeeded for this actor.
-    async fn initialise(&self, state: &mut State, deadline: Instant) -> Result<(), Refusal> {
-        if state.initialised {
-            return Ok(());
-        }
-        let guest = Arc::clone(&state.guest.borrow());
-        let component = guest.component();
-        if state.scope.initialised_by()?.as_deref() != Some(component) {
-            let init = self.call(state, GuestCall::Init, deadline).await;
-            let ended = state.scope.end_init();
-            init.map_err(|fault| match fault {
-                GuestFault::NotInstantiated(_) => refusal(&fault),
-                fault => Refusal::ran(Reason::InitFailed).with_detail(format!(
-                    "on-init failed ({fault}); it is tried again with the next event"
-                )),
-            })?;
-            let recorded = ended.and_then(|()| state.scope.set_initialised_by(component));
-            if let Err(fault) = recorded {
-                tracing::error!(actor = %state.shared.address, error = %fault, "on-init not kept");
-                return Err(Refusal::ran(Reason::DatabaseUnusable));
-            }
-        }
-        state.initialised = true;
-        Ok(())
-    }
-
-    /// Runs one handler in the actor's instance, making the instance when there is none.
-    async fn call(
-        &self,
-        state: &mut State,
-        call: GuestCall<'_>,
-        deadline: Instant,
-    ) -> Result<(), GuestFault> {
-        let instance = match &mut state.instance {
-            Some(instance) => instance,
-            none => {
-                let scope = Arc::clone(&state.scope);
-                let guest = Arc::clone(&state.guest.borrow());
-                none.insert(guest.instantiate(scope).await?)
-            }
-        };
-        let result = instance.run(call, deadline).await;
-        if result.as_ref().is_err_and(|fault| !fault.keeps_instance()) {
-            state.instance = None;
-        }
-        result
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod hops;
 mod output_gate;
+mod packed;
 mod reasons;
 mod refusal;
 mod socket;
@@ -21,6 +22,7 @@ use thiserror::Error;
 
 pub use hops::Hops;
 pub use output_gate::{Mark, NotDurable, OutputGate};
+pub use packed::packed;
 pub use reasons::{REASONS, ReasonRow};
 pub use refusal::{Ran, Reason, Refusal};
 pub use socket::{
@@ -277,6 +279,11 @@ impl ReplyTo {
     pub fn channel() -> (Self, ReplyFrom) {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         (Self { sender: Some(sender), status: None, may_answer: None, gate: None }, receiver)
+    }
+
+    /// Nobody waits for the answer.
+    pub const fn nobody() -> Self {
+        Self { sender: None, status: None, may_answer: None, gate: None }
     }
 
     /// From now on an answer of the actor leaves only while this holds.

@@ -3,7 +3,8 @@
 //! A durable write may let its event end, and the next one begin, while the disk or the bucket still
 //! works on it. Until that is done nothing leaves the actor: its answers wait here in their order,
 //! and whatever else would tell of the write waits for `settled`. If it turns out not to be durable,
-//! all that waits fails, so nobody outside has seen what may be lost. ADR 0021.
+//! all that waits fails, and so does everything until the actor starts anew: nobody outside sees what
+//! may be lost. ADR 0021.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -37,8 +38,8 @@ struct Gated {
     written: Mark,
     /// The writes up to this one are durable, or lost.
     settled: Mark,
-    /// The last writes that were lost: above the first, up to the second.
-    lost: (Mark, Mark),
+    /// Writes were lost, and the actor has not started anew since: it goes on with what may not be.
+    is_lost: bool,
     /// When each write was made that is not settled.
     since: VecDeque<Instant>,
     held: VecDeque<(Mark, Departing)>,
@@ -66,6 +67,15 @@ impl Departing {
     }
 }
 
+impl Departing {
+    /// What the answer tells of is not known to be durable.
+    fn refuse(self) -> bool {
+        let has_lapsed = self.may_answer.is_some_and(|may_answer| !may_answer());
+        let reason = if has_lapsed { Reason::LeaseLost } else { Reason::NotDurable };
+        self.sender.send(Answer::Ended(Err(Refusal::ran(reason)))).is_ok()
+    }
+}
+
 impl OutputGate {
     /// An event begins that has not answered.
     pub fn begin_event(&self) {
@@ -73,13 +83,17 @@ impl OutputGate {
     }
 
     /// Whether the present event may end before its durable write is: what it has still to say goes
-    /// through here, and there is room.
+    /// through here.
     pub fn holds_answer(&self) -> bool {
-        let gated = self.lock();
-        !gated.is_answered && gated.held.len() < ANSWERS_HELD_MAX
+        !self.lock().is_answered
     }
 
-    /// Everything written durably so far is durable.
+    /// No more answers are to be held.
+    pub fn is_full(&self) -> bool {
+        self.lock().held.len() >= ANSWERS_HELD_MAX
+    }
+
+    /// Everything written durably so far is durable, and what leaves does so at once.
     pub fn is_open(&self) -> bool {
         self.lock().is_open()
     }
@@ -120,14 +134,14 @@ impl OutputGate {
         since
     }
 
-    /// No write that is not settled is known to become durable: what waited for them is refused.
-    /// Returns how many answers that were.
+    /// No write that is not settled is known to become durable: what waited for them is refused, and
+    /// what comes until `begin_anew`. Returns how many answers waited.
     pub fn lose(&self) -> usize {
         let mut gated = self.lock();
-        if gated.is_open() {
+        if gated.settled == gated.written {
             return 0;
         }
-        gated.lost = (gated.settled, gated.written);
+        gated.is_lost = true;
         gated.settled = gated.written;
         gated.since.clear();
         let lost = std::mem::take(&mut gated.held);
@@ -135,10 +149,14 @@ impl OutputGate {
         self.changed.notify_waiters();
         let count = lost.len();
         for (_, departing) in lost {
-            let answer = Err(Refusal::ran(Reason::NotDurable));
-            Departing { answer, may_answer: None, ..departing }.leave();
+            departing.refuse();
         }
         count
+    }
+
+    /// The actor forgot what was lost: from here on it rests on what disk or bucket have.
+    pub fn begin_anew(&self) {
+        self.lock().is_lost = false;
     }
 
     /// Returns once the writes up to `mark` are durable, or not known to become so.
@@ -159,6 +177,10 @@ impl OutputGate {
     pub(super) fn pass(&self, departing: Departing) -> bool {
         let mut gated = self.lock();
         gated.is_answered = true;
+        if gated.is_lost {
+            drop(gated);
+            return departing.refuse();
+        }
         if gated.is_open() {
             drop(gated);
             return departing.leave();
@@ -175,15 +197,14 @@ impl OutputGate {
 
 impl Gated {
     fn is_open(&self) -> bool {
-        self.settled == self.written
+        self.settled == self.written && !self.is_lost
     }
 
     fn outcome(&self, mark: Mark) -> Option<Result<(), NotDurable>> {
-        let (from, to) = self.lost;
-        if from < mark && mark <= to {
-            return Some(Err(NotDurable));
+        match self.is_lost {
+            true => Some(Err(NotDurable)),
+            false => (mark <= self.settled).then_some(Ok(())),
         }
-        (mark <= self.settled).then_some(Ok(()))
     }
 }
 
@@ -253,6 +274,7 @@ mod tests {
         let gate = gate();
         let old = gate.write(Instant::now());
         assert_eq!(gate.lose(), 0);
+        gate.begin_anew();
         gate.write(Instant::now());
         let mut answer = answered(&gate);
         assert!(gate.settle(old).is_empty());
@@ -261,12 +283,15 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_lost_writes_say_so_and_those_after_them_leave() {
+    fn answers_of_lost_writes_say_so_and_so_do_those_that_follow_until_the_actor_begins_anew() {
         let gate = gate();
         gate.write(Instant::now());
         let mut lost = answered(&gate);
         assert_eq!(gate.lose(), 1);
         assert_eq!(left(&mut lost), Some(Err(Reason::NotDurable)));
+        assert_eq!(left(&mut answered(&gate)), Some(Err(Reason::NotDurable)));
+        assert!(!gate.is_open());
+        gate.begin_anew();
         assert_eq!(left(&mut answered(&gate)), Some(Ok(204)));
     }
 
@@ -294,10 +319,10 @@ mod tests {
         assert!(!gate.holds_answer());
         gate.begin_event();
         assert!(gate.holds_answer());
+        assert!(!gate.is_full());
         gate.write(Instant::now());
         let held: Vec<_> = (0..ANSWERS_HELD_MAX).map(|_| answered(&gate)).collect();
-        gate.begin_event();
-        assert!(!gate.holds_answer(), "{} answers are held", held.len());
+        assert!(gate.is_full(), "{} answers are held", held.len());
     }
 
     #[tokio::test(start_paused = true)]

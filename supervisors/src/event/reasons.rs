@@ -253,8 +253,8 @@ pub const REASONS: [ReasonRow; 29] = [
         status: 500,
         sentence: "what the actor wrote is not known to be durable",
         event: "ran",
-        when: "the disk or the bucket failed a durable write after the handler had gone on, this \
-               event's or one's before it; see [storage](storage.md)",
+        when: "the disk or the bucket failed a durable write after its handler had gone on: this \
+               event's, or one's before it that this one may have read",
         remedy: "ask for the state before you repeat it; the log has the cause",
     },
     ReasonRow {

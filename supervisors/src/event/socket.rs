@@ -102,6 +102,8 @@ pub struct SocketTask {
     /// Who opened it: all its events come as from there.
     pub caller: Caller,
     pub event: SocketEvent,
+    /// Other messages came together with this one and wait with the socket.
+    pub followed: bool,
 }
 
 /// Why a message was not queued. The cases are those of `send-error` in `wit/websockets.wit`.

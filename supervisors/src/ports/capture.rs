@@ -24,6 +24,10 @@ pub struct Captured {
 /// A capture sees whole commits only: those since the one before, each page as the last of them left
 /// it. Nothing of it moves until it has been captured, so nothing can be missed.
 pub trait Capturing: Send {
+    /// A transaction is open: what was committed can be captured, but nothing that moves the log or
+    /// writes may be asked.
+    fn is_in_transaction(&self) -> bool;
+
     /// What was committed since the last capture; none when nothing was.
     fn capture(&mut self) -> Result<Option<Captured>, StorageFault>;
 

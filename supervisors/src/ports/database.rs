@@ -198,9 +198,20 @@ pub trait Database: Send {
     /// have dropped the pages.
     fn sync(&mut self) -> Result<(), StorageFault>;
 
+    /// Whether `sync_beside` will do.
+    fn syncs_beside(&self) -> bool {
+        false
+    }
+
     /// As `sync` for what is committed so far, beside whoever goes on writing; none where only `sync`
     /// will do. After a failure the database must be closed.
     fn sync_beside(&mut self) -> Option<Syncing> {
+        None
+    }
+
+    /// As `sync_beside`, in turn with others that wait for the disk; none when there are none, and `sync`
+    /// is sooner done.
+    fn sync_in_turn(&mut self) -> Option<Syncing> {
         None
     }
 

@@ -111,6 +111,12 @@ impl Held {
         self.shared.state().progress.head()
     }
 
+    /// Whether what is committed can be shipped while its actor writes on: it is no segment of every page,
+    /// for which the log has to be emptied.
+    pub fn ships_beside(&self) -> bool {
+        self.whole.is_none() && self.shared.state().db_pages > 0
+    }
+
     /// A write was committed whose writer goes on, and looks at `durable_mark` from time to time.
     pub fn wrote(&mut self, mark: Mark) {
         self.marks.wrote(mark);

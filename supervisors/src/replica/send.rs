@@ -27,7 +27,10 @@ impl Held {
     fn capture_and_send(&mut self, database: &mut dyn Capturing) -> Result<bool, StorageFault> {
         if self.adopts() {
             database.capture_whole();
-        } else if self.adoption_ends && self.shared.state().progress.acknowledged().is_some() {
+        } else if self.adoption_ends
+            && !database.is_in_transaction()
+            && self.shared.state().progress.acknowledged().is_some()
+        {
             // Only once the history has it: until then a crash must leave a file to adopt.
             database.adopted()?;
             self.adoption_ends = false;
@@ -120,6 +123,9 @@ impl Held {
         database: &mut dyn Capturing,
         newest: Option<Base>,
     ) -> Result<(), StorageFault> {
+        if database.is_in_transaction() {
+            return Ok(());
+        }
         let is_idle = self.shared.status().stand_ins == 0;
         let Some(newest) = newest.filter(|_| is_idle) else { return Ok(()) };
         if !self.shared.state().stand_in_is_due(newest.at) {

@@ -11,6 +11,9 @@ use crate::address::Address;
 use crate::event::{AttachmentError, Caller, CloseError, Closing, Message, SendError, SocketId};
 use crate::limits::{ATTACHMENT_BYTES_MAX, SOCKET_CLOSE_WAIT};
 
+/// Places of its queue that a socket keeps while nothing waits: room for an answer.
+const KEPT_PLACES: usize = 4;
+
 /// Who ended a socket, as metrics name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ender {
@@ -62,10 +65,12 @@ struct State {
     stage: Stage,
     accepted: bool,
     queue: VecDeque<Message>,
-    /// Of the queue, and of the message being written.
+    /// Of the queue, and of the messages being written.
     waiting: Waiting,
-    /// Bytes of the message being written.
-    writing: Option<usize>,
+    /// Of the messages being written.
+    writing: Waiting,
+    /// From its client: they came together with the one that its actor handles or is to handle.
+    received: VecDeque<Message>,
     /// Still to be sent, after the queue.
     close: Option<Closing>,
     ender: Option<Ender>,
@@ -106,6 +111,18 @@ impl State {
         self.wake();
     }
 
+    /// The next message for its client, which counts as waiting until it is written.
+    fn take_message(&mut self) -> Option<Message> {
+        let message = self.queue.pop_front()?;
+        if self.queue.is_empty() && self.queue.capacity() > KEPT_PLACES {
+            // A burst leaves nothing behind that an idle socket would hold.
+            self.queue = VecDeque::new();
+        }
+        self.writing.messages += 1;
+        self.writing.bytes += message.len();
+        Some(message)
+    }
+
     fn may_talk(&self) -> bool {
         matches!(self.stage, Stage::Opening | Stage::Open)
     }
@@ -118,7 +135,8 @@ impl Socket {
             accepted: false,
             queue: VecDeque::new(),
             waiting: Waiting::default(),
-            writing: None,
+            writing: Waiting::default(),
+            received: VecDeque::new(),
             close: None,
             ender: None,
             closing_since: None,
@@ -229,19 +247,13 @@ impl Socket {
     /// What the connection is to do next; it has done what it was given before.
     pub fn poll_outgoing(&self, context: &mut Context<'_>) -> Poll<Outgoing> {
         let mut state = self.lock();
-        if let Some(written) = state.writing.take() {
-            state.waiting.messages -= 1;
-            state.waiting.bytes -= written;
-        }
+        let written = std::mem::take(&mut state.writing);
+        state.waiting.messages -= written.messages;
+        state.waiting.bytes -= written.bytes;
         if std::mem::take(&mut state.ping) {
             return Poll::Ready(Outgoing::Ping);
         }
-        if let Some(message) = state.queue.pop_front() {
-            if state.queue.is_empty() {
-                // A burst leaves nothing behind that an idle socket would hold.
-                state.queue = VecDeque::new();
-            }
-            state.writing = Some(message.len());
+        if let Some(message) = state.take_message() {
             return Poll::Ready(Outgoing::Message(message));
         }
         if let Some(closing) = state.close.take() {
@@ -249,6 +261,41 @@ impl Socket {
         }
         state.wait(context);
         Poll::Pending
+    }
+
+    /// One more message to go out with what `poll_outgoing` gave last, if one of at most so many
+    /// bytes is next.
+    pub fn also_message(&self, bytes_max: usize) -> Option<Message> {
+        let mut state = self.lock();
+        if state.queue.front().is_none_or(|message| message.len() > bytes_max) {
+            return None;
+        }
+        state.take_message()
+    }
+
+    /// Keeps messages of its client that came together with the one that is brought to its actor.
+    pub fn receive(&self, messages: VecDeque<Message>) {
+        self.lock().received = messages;
+    }
+
+    /// Puts one of them back: it was not handled.
+    pub fn receive_again(&self, message: Message) {
+        let mut state = self.lock();
+        if state.stage != Stage::Ended {
+            state.received.push_front(message);
+        }
+    }
+
+    /// The next of them, and whether there are more. Whoever takes it sees to it that it is handled:
+    /// the actor's process, or, once that has answered, the connection.
+    pub fn next_received(&self) -> Option<(Message, bool)> {
+        let mut state = self.lock();
+        let message = state.received.pop_front()?;
+        let followed = !state.received.is_empty();
+        if !followed {
+            state.received = VecDeque::new();
+        }
+        Some((message, followed))
     }
 
     /// Ready when the connection has to be dropped: its client is silent.
@@ -310,6 +357,7 @@ impl Socket {
         state.stage = Stage::Ended;
         state.ended = Some(closing);
         state.queue = VecDeque::new();
+        state.received = VecDeque::new();
         state.connection = None;
         match (state.accepted, state.bereft) {
             (false, _) => Ended::Unaccepted,

@@ -1,5 +1,6 @@
 //! What the connection of a socket holds: its end of the line.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -40,7 +41,7 @@ impl Line {
     ) -> Result<Opened, Refusal> {
         let socket = sockets.admit(address, &caller)?;
         let line = Line { socket, sockets: Arc::clone(sockets) };
-        match line.offer(SocketEvent::Open(request)).await {
+        match line.offer(SocketEvent::Open(request), false).await {
             Ok(()) => Ok(Opened::Accepted(line)),
             Err(refusal) if refusal.reason == Reason::SocketRefused => Ok(Opened::Refused(refusal)),
             Err(refusal) => Err(refusal),
@@ -54,6 +55,11 @@ impl Line {
     /// What the connection is to do next; it has done what it was given before.
     pub fn poll_outgoing(&self, context: &mut Context<'_>) -> Poll<Outgoing> {
         self.socket.poll_outgoing(context)
+    }
+
+    /// One more message to go out with what was given last, if a small one waits.
+    pub fn also_message(&self, bytes_max: usize) -> Option<Message> {
+        self.socket.also_message(bytes_max)
     }
 
     /// Ready when the connection has to be dropped: its client is silent.
@@ -76,22 +82,44 @@ impl Line {
         self.socket.is_open()
     }
 
-    /// Brings a message to the actor and waits for the end of its event. While the actor cannot be
-    /// reached it waits as long as an event may take; then the socket is closed.
-    pub async fn bring(&self, message: Message) {
-        let until = Instant::now() + self.sockets.patience;
-        for times in 0.. {
-            let Err(refusal) = self.offer(SocketEvent::Message(message.clone())).await else {
+    /// Brings a message to the actor, and those that came together with it, and waits for the end of
+    /// their events. While the actor cannot be reached a message waits as long as an event may take;
+    /// then the socket is closed.
+    pub async fn bring(&self, first: Message, others: VecDeque<Message>) {
+        let mut next = Some((first, !others.is_empty()));
+        self.socket.receive(others);
+        while let Some((message, followed)) = next {
+            if !self.bring_one(message, followed).await {
+                // Nothing is handled behind one that was not.
+                self.socket.receive(VecDeque::new());
                 return;
+            }
+            // What its turn had no time for.
+            next = if followed { self.socket.next_received() } else { None };
+        }
+    }
+
+    /// False when the actor is not to hear what follows.
+    async fn bring_one(&self, message: Message, followed: bool) -> bool {
+        let until = Instant::now() + self.sockets.patience;
+        let mut times = 0;
+        loop {
+            let event = SocketEvent::Message(message.clone());
+            let Err(refusal) = self.offer(event, followed).await else {
+                return true;
             };
             match rules::after_message(&refusal, Instant::now() < until, times) {
-                AfterMessage::Next => return,
+                AfterMessage::Next => return true,
                 AfterMessage::Again(wait) => sleep(wait).await,
-                AfterMessage::Close(closing) => return self.socket.close(closing),
+                AfterMessage::Close(closing) => {
+                    self.socket.close(closing);
+                    return false;
+                }
             }
             if !self.socket.is_heard() {
-                return;
+                return false;
             }
+            times += 1;
         }
     }
 
@@ -110,9 +138,10 @@ impl Line {
         self.sockets.end(&self.socket, closing);
     }
 
-    async fn offer(&self, event: SocketEvent) -> Result<(), Refusal> {
+    async fn offer(&self, event: SocketEvent, followed: bool) -> Result<(), Refusal> {
         let (reply, answer) = ReplyTo::channel();
-        let task = SocketTask { socket: self.socket.id, caller: self.socket.caller.clone(), event };
+        let Socket { id: socket, caller, .. } = &*self.socket;
+        let task = SocketTask { socket: *socket, caller: caller.clone(), event, followed };
         let event = Event {
             address: (*self.socket.address).clone(),
             task: Task::Socket(task),

@@ -98,6 +98,7 @@ async fn tell(sockets: &Arc<Sockets>, socket: Arc<Socket>, times: u32) {
         socket: socket.id,
         caller: socket.caller.clone(),
         event: SocketEvent::Close(closing),
+        followed: false,
     };
     let event = Event {
         address: (*socket.address).clone(),

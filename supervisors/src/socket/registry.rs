@@ -108,10 +108,10 @@ impl Sockets {
     }
 
     /// An actor's accepted, open sockets, the oldest first.
-    pub fn open_of(&self, address: &Address) -> Vec<SocketId> {
+    pub fn open_of(&self, address: &Address) -> Vec<Arc<Socket>> {
         let shard = self.shard(address);
         let sockets = shard.get(address).map(Vec::as_slice).unwrap_or_default();
-        sockets.iter().filter(|socket| socket.is_open()).map(|socket| socket.id).collect()
+        sockets.iter().filter(|socket| socket.is_open()).cloned().collect()
     }
 
     /// How many sockets an actor has, those counted whose close event is still to come.

@@ -1,3 +1,6 @@
+mod together;
+
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -10,7 +13,8 @@ use crate::access::Access;
 use crate::address::{ActorName, Address, Class, Tenant};
 use crate::event::{Caller, Closing, Message, OpenRequest, Ran, Reason, Refusal};
 use crate::limits::{
-    SOCKET_CLOSE_WAIT, SOCKET_PONG_WAIT, SOCKET_SILENCE, SOCKETS_MAX, SOCKETS_PER_ACTOR_MAX,
+    SOCKET_CLOSE_WAIT, SOCKET_PONG_WAIT, SOCKET_QUEUE_MESSAGES_MAX, SOCKET_SILENCE,
+    SOCKET_TURN_TIME, SOCKETS_MAX, SOCKETS_PER_ACTOR_MAX,
 };
 use crate::testing::{ScriptedGuest, TreeSetup, scripted_event};
 use crate::tree::Tree;
@@ -123,12 +127,12 @@ async fn a_socket_is_seen_by_its_actor_once_accepted_and_until_it_closes() {
     assert_eq!(sent(&first).await, "hello");
     assert!(has_nothing(&second));
     assert!(second.id() > first.id());
-    first.bring(text("close enough")).await;
+    first.bring(text("close enough"), VecDeque::new()).await;
     assert_eq!(closed(&first).await, Closing::new(4000, "enough"));
-    second.bring(text("send all")).await;
+    second.bring(text("send all"), VecDeque::new()).await;
     assert_eq!(sent(&second).await, "all");
     assert!(has_nothing(&first), "nothing follows a close");
-    first.bring(text("unheard")).await;
+    first.bring(text("unheard"), VecDeque::new()).await;
     first.end(Closing::new(4000, "enough"));
     until("its end is told", || room.held() == 1).await;
     let expected = [
@@ -182,7 +186,7 @@ async fn a_message_wakes_its_actor_and_a_held_socket_takes_no_place_in_memory() 
     let line = open(&room.tree, "a", "/keep+ann").await;
     until("the actor sleeps", || !room.tree.is_resident(&address("a"))).await;
     assert_eq!((room.guest.alive(), room.held()), (0, 1));
-    line.bring(text("send awake")).await;
+    line.bring(text("send awake"), VecDeque::new()).await;
     assert_eq!(sent(&line).await, "awake");
     until("the actor sleeps", || !room.tree.is_resident(&address("a"))).await;
     drop(line);
@@ -219,7 +223,7 @@ async fn a_silent_client_is_pinged_and_then_cut() {
 async fn a_client_that_does_not_answer_a_close_is_cut() {
     let room = Room::open_class().await;
     let line = open(&room.tree, "a", "/").await;
-    line.bring(text("close now")).await;
+    line.bring(text("close now"), VecDeque::new()).await;
     assert_eq!(closed(&line).await.code, 4000);
     sleep(SOCKET_CLOSE_WAIT / 2).await;
     assert!(!is_cut(&line));
@@ -284,7 +288,7 @@ async fn a_message_without_capacity_waits_as_long_as_an_event_may_and_then_close
     let hold = || room.request("b", "/wait");
     tokio::join!(hold(), async {
         until("the other holds the place", || room.guest.waiting() == 1).await;
-        tokio::join!(line.bring(text("patient")), async {
+        tokio::join!(line.bring(text("patient"), VecDeque::new()), async {
             sleep(Duration::from_secs(4)).await;
             room.guest.release(1);
         });
@@ -303,7 +307,7 @@ async fn a_message_without_capacity_waits_as_long_as_an_event_may_and_then_close
     };
     let waits = async {
         until("the other holds the place", || room.guest.waiting() == 1).await;
-        line.bring(text("unheard")).await;
+        line.bring(text("unheard"), VecDeque::new()).await;
         assert_eq!(closed(&line).await.code, 1013);
     };
     tokio::select! {
@@ -321,12 +325,12 @@ async fn a_delete_takes_the_sockets_along_where_a_client_may_not_create_actors()
         let line = open(&room.tree, "main", "/exec+a").await;
         room.request("main", "/delete").await;
         if stays {
-            line.bring(text("send again")).await;
+            line.bring(text("send again"), VecDeque::new()).await;
             assert_eq!(sent(&line).await, "again");
             continue;
         }
         assert_eq!(closed(&line).await, Closing::new(1000, "actor deleted"));
-        line.bring(text("unheard")).await;
+        line.bring(text("unheard"), VecDeque::new()).await;
         line.end(Closing::new(1000, ""));
         sleep(Duration::from_secs(10)).await;
         assert_eq!(room.held(), 0);
@@ -347,7 +351,7 @@ async fn a_socket_that_waits_behind_a_delete_is_the_next_actors() {
         line
     };
     let ((), line) = tokio::join!(room.request("main", "/wait;delete"), opens);
-    line.bring(text("send hello")).await;
+    line.bring(text("send hello"), VecDeque::new()).await;
     assert_eq!(sent(&line).await, "hello");
 }
 
@@ -370,7 +374,7 @@ async fn a_stop_closes_every_socket_with_1012_after_what_queued_events_sent() {
     let line = Arc::new(open(&room.tree, "a", "/").await);
     let bringing = tokio::spawn({
         let line = Arc::clone(&line);
-        async move { line.bring(text("wait;send last")).await }
+        async move { line.bring(text("wait;send last"), VecDeque::new()).await }
     });
     until("its message runs", || room.guest.waiting() == 1).await;
     let stopping = room.tree.stop(Duration::from_secs(5));
@@ -394,7 +398,7 @@ async fn a_message_sent_to_many_is_kept_once() {
     for _ in 0..3 {
         lines.push(open(&room.tree, "a", "/").await);
     }
-    lines[0].bring(text("send the same")).await;
+    lines[0].bring(text("send the same"), VecDeque::new()).await;
     let mut places = Vec::new();
     for line in &lines {
         match outgoing(line).await {

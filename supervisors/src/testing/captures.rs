@@ -7,7 +7,9 @@ use std::sync::Arc;
 use super::databases::{Disk, File, MemoryDatabase, MemoryDatabases};
 use crate::address::Address;
 use crate::history::{Base, PAGE_BYTES};
-use crate::ports::{Captured, Capturing, Latched, LocalFiles, Meta, Restoring, StorageFault};
+use crate::ports::{
+    Captured, Capturing, Database as _, Latched, LocalFiles, Meta, Restoring, StorageFault,
+};
 use crate::twin::{Twin, is_broken};
 
 /// Pages by number, each without the zeros at its end.
@@ -109,6 +111,11 @@ impl MemoryDatabase {
         self.capture.as_ref().is_some_and(is)
     }
 
+    /// As SQLite, which moves no log while a transaction is open.
+    fn check_outside(&self) -> Result<(), StorageFault> {
+        if self.in_transaction() { Err(self.fault("a transaction is open")) } else { Ok(()) }
+    }
+
     fn fault(&self, cause: &str) -> StorageFault {
         let path = self.address.to_string();
         StorageFault { operation: "capture", path, cause: cause.into() }
@@ -116,6 +123,10 @@ impl MemoryDatabase {
 }
 
 impl Capturing for MemoryDatabase {
+    fn is_in_transaction(&self) -> bool {
+        self.in_transaction()
+    }
+
     fn capture(&mut self) -> Result<Option<Captured>, StorageFault> {
         let pages = self.node.pages(&self.address);
         let fault = self.fault("commits are not captured");
@@ -151,6 +162,7 @@ impl Capturing for MemoryDatabase {
     }
 
     fn adopted(&mut self) -> Result<(), StorageFault> {
+        self.check_outside()?;
         self.node.lock().copies.copies.insert(self.address.clone());
         Ok(())
     }
@@ -160,6 +172,7 @@ impl Capturing for MemoryDatabase {
     }
 
     fn latch(&mut self) -> Result<Option<Box<dyn Latched>>, StorageFault> {
+        self.check_outside()?;
         if !self.is_captured() {
             return Ok(None);
         }

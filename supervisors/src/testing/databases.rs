@@ -444,6 +444,10 @@ impl Database for MemoryDatabase {
         self.node.lock().check(Fault::Sync)
     }
 
+    fn syncs_beside(&self) -> bool {
+        true
+    }
+
     fn sync_beside(&mut self) -> Option<Syncing> {
         let node = self.node.clone();
         let turns = {

@@ -58,7 +58,7 @@ impl Deliver for Dispatcher {
         event: Event,
         answer: ReplyFrom,
     ) -> Pin<Box<dyn Future<Output = Result<Reply, Refusal>> + Send + '_>> {
-        Box::pin(Dispatcher::deliver(self, event, answer))
+        Box::pin(Dispatcher::deliver(self, Box::new(event), answer))
     }
 
     fn is_busy(&self, address: &Address) -> bool {
@@ -67,8 +67,9 @@ impl Deliver for Dispatcher {
 }
 
 impl Dispatcher {
-    /// As `Tree::deliver`.
-    pub async fn deliver(&self, event: Event, reply: ReplyFrom) -> Result<Reply, Refusal> {
+    /// As `Tree::deliver`. Futures here are kept small, and what is rare in them is in boxes of its
+    /// own: each event pays for making one.
+    pub async fn deliver(&self, event: Box<Event>, reply: ReplyFrom) -> Result<Reply, Refusal> {
         let answer = self.deliver_once(event, reply).await;
         if let Err(refusal) = &answer {
             self.metrics.refused(refusal.reason);
@@ -76,11 +77,11 @@ impl Dispatcher {
         answer
     }
 
-    async fn deliver_once(&self, event: Event, reply: ReplyFrom) -> Result<Reply, Refusal> {
+    async fn deliver_once(&self, event: Box<Event>, reply: ReplyFrom) -> Result<Reply, Refusal> {
         match self.deliver_here(event, reply).await? {
             Delivered::Here(reply) => Ok(reply),
             Delivered::Elsewhere(owner, event) => match &self.elsewhere {
-                Some(elsewhere) => elsewhere.relay(self, owner, event).await,
+                Some(elsewhere) => Box::pin(elsewhere.relay(self, owner, event)).await,
                 None => Err(Refusal::not_run(Reason::Unavailable)),
             },
         }
@@ -89,7 +90,7 @@ impl Dispatcher {
     /// As `deliver`, for what another node sent: what is not here is handed back.
     pub(super) async fn deliver_counted(
         &self,
-        event: Event,
+        event: Box<Event>,
         reply: ReplyFrom,
     ) -> Result<Delivered, Refusal> {
         let delivered = self.deliver_here(event, reply).await;
@@ -102,17 +103,18 @@ impl Dispatcher {
     /// As `deliver`, but hands back what another node has.
     pub(super) async fn deliver_here(
         &self,
-        event: Event,
+        event: Box<Event>,
         reply: ReplyFrom,
     ) -> Result<Delivered, Refusal> {
-        let (ticket, address) = (event.ticket.clone(), event.address.clone());
+        let ticket = event.ticket.clone();
         // An alarm is of this node's own index: the record has to say that it is elsewhere.
         let may_know = !matches!(event.task, Task::Alarm);
         let learned =
-            self.elsewhere.as_ref().filter(|_| may_know).and_then(|to| to.learned(&address));
+            self.elsewhere.as_ref().filter(|_| may_know).and_then(|to| to.learned(&event.address));
         if let Some(owner) = learned {
-            return Ok(Delivered::Elsewhere(owner, Box::new(event)));
+            return Ok(Delivered::Elsewhere(owner, event));
         }
+        let address = self.elsewhere.is_some().then(|| event.address.clone());
         let _leaves = event.task.is_whole().then(|| Leaves(&ticket));
         // Copied only for who listens: the event itself is gone when it is refused.
         let noted = self.tap.is_open().then(|| (event.address.clone(), EventHead::of(&event.task)));
@@ -125,6 +127,9 @@ impl Dispatcher {
         match reply.await {
             Ok(Answer::Ended(answer)) => answer.map(Delivered::Here),
             Ok(Answer::Elsewhere(owner, task)) => {
+                let Some(address) = address else {
+                    return Err(Refusal::not_run(Reason::Unavailable));
+                };
                 if let Some(elsewhere) = &self.elsewhere {
                     elsewhere.learn(&address, &owner);
                 }
@@ -139,38 +144,37 @@ impl Dispatcher {
         }
     }
 
-    async fn enqueue(&self, event: Event) -> Result<(), Refusal> {
-        let Event { address, mut task, mut reply, mut ticket } = event;
-        let place_of: Admit = match &task {
+    async fn enqueue(&self, mut event: Box<Event>) -> Result<(), Refusal> {
+        let place_of: Admit = match &event.task {
             Task::Request(_) => Mailbox::admit,
             Task::Alarm => Mailbox::admit_job,
             // Sockets are counted, so their ends are; nothing could tell their actor later.
             Task::Socket(SocketTask { event: SocketEvent::Close(_), .. }) => Mailbox::admit_job,
             Task::Socket(_) => Mailbox::admit,
         };
-        let patience = match task.kind() {
+        let patience = match event.task.kind() {
             Kind::SocketMessage => self.wall_budget,
             _ => ADMISSION_WAIT,
         };
-        self.check_access(&task, &address)?;
+        self.check_access(&event.task, &event.address)?;
         for _ in 0..ATTEMPTS {
-            let (mailbox, place) = match self.residents.find(&address) {
+            let (mailbox, place) = match self.residents.find(&event.address) {
                 Some(mailbox) => match place_of(&mailbox) {
                     Ok(place) => (mailbox, place),
                     Err(NotAdmitted::Full) => return Err(Refusal::not_run(Reason::QueueFull)),
                     Err(NotAdmitted::Closed) => {
-                        mailbox.shared.gone().await;
+                        Box::pin(mailbox.shared.gone()).await;
                         continue;
                     }
                 },
-                None => self.wake(&address, place_of, patience).await?,
+                None => Box::pin(self.wake(&event.address, place_of, patience)).await?,
             };
             if self.residents.is_stopping() {
                 return Err(Refusal::not_run(Reason::Stopping));
             }
-            match mailbox.send(place, task, reply, ticket) {
+            match mailbox.send(place, event) {
                 Ok(()) => return Ok(()),
-                Err(returned) => (task, reply, ticket) = *returned,
+                Err(returned) => event = returned,
             }
         }
         Err(Refusal::not_run(Reason::Unavailable))

@@ -102,7 +102,7 @@ impl Elsewhere {
             }
             let (reply, answer) = ReplyTo::channel();
             event.reply = reply;
-            match here.deliver_here(*event, answer).await? {
+            match here.deliver_here(event, answer).await? {
                 Delivered::Here(reply) => return Ok(reply),
                 Delivered::Elsewhere(named, returned) => (owner, event) = (named, returned),
             }

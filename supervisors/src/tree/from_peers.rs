@@ -37,7 +37,7 @@ impl FromPeers for PeersOfTree {
         answer: ReplyFrom,
     ) -> LinkFuture<'_, Result<Reply, NotTaken>> {
         Box::pin(async move {
-            match self.tree.dispatcher.deliver_counted(event, answer).await {
+            match self.tree.dispatcher.deliver_counted(Box::new(event), answer).await {
                 Ok(Delivered::Here(reply)) => Ok(reply),
                 Ok(Delivered::Elsewhere(owner, _)) => Err(NotTaken::Elsewhere(owner)),
                 Err(refusal) => Err(NotTaken::Refused(refusal)),

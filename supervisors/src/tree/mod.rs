@@ -221,8 +221,12 @@ impl Tree {
 
     /// Delivers an event and returns the head of its answer. A caller that stops polling leaves:
     /// the event is then not run, unless it has started or its body is still arriving.
-    pub async fn deliver(&self, event: Event, reply: ReplyFrom) -> Result<Reply, Refusal> {
-        self.dispatcher.deliver(event, reply).await
+    pub fn deliver(
+        &self,
+        event: Event,
+        reply: ReplyFrom,
+    ) -> impl Future<Output = Result<Reply, Refusal>> + Send + '_ {
+        self.dispatcher.deliver(Box::new(event), reply)
     }
 
     /// Asks an actor whether it takes a WebSocket; an error when it was not asked, or failed. Like

@@ -8,8 +8,8 @@ const FOLDER: &str = "src/";
 /// What a module may use of its crate. Modules not listed are held by the import order alone.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("bucket", &["telemetry"]),
-    ("database", &["telemetry"]),
-    ("host", &["telemetry"]),
+    ("database", &["telemetry", "thread_clock"]),
+    ("host", &["telemetry", "thread_clock"]),
     ("admin", &["telemetry"]),
     ("peer_link", &["telemetry", "identity"]),
     ("edge", &["telemetry", "identity"]),

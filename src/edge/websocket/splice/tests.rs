@@ -8,7 +8,9 @@ use super::*;
 
 fn message(length: usize) -> Vec<u8> {
     let message = Message::Binary(Bytes::from(vec![0x88; length]));
-    [&frames::message_head(&message)[..], message.bytes()].concat()
+    let mut frame = BytesMut::new();
+    frames::put_message_head(&mut frame, &message);
+    [&frame[..], message.bytes()].concat()
 }
 
 #[test]

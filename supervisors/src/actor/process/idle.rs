@@ -77,7 +77,7 @@ impl ActorProcess {
         self.recover(state);
         state.instance = None;
         state.follows = None;
-        if let Err(fault) = state.scope.leave().await {
+        if let Err(fault) = Box::pin(state.scope.leave()).await {
             // What was committed is in the WAL beside the file, and is read from there.
             tracing::error!(actor = %state.shared.address, error = %fault, "close failed");
         }

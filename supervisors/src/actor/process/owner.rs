@@ -1,6 +1,8 @@
 //! In a cluster: an event runs only where its actor is held. The hold is got when the first event
 //! asks, and given back when the actor leaves memory.
 
+use std::sync::Arc;
+
 use ractor::ActorRef;
 
 use super::{ActorProcess, State};
@@ -8,7 +10,7 @@ use crate::actor::mailbox::ActorMessage;
 use crate::address::{Address, NodeId};
 use crate::event::{Caller, Reason, Refusal};
 use crate::ownership::AcquireError;
-use crate::replica::{HoldError, Holding};
+use crate::replica::{HoldError, Holding, Replicas};
 
 /// Why an event does not run here.
 pub(super) enum NotHere {
@@ -34,6 +36,17 @@ impl ActorProcess {
             // The horizon is near. What was written before is still on its way to the bucket.
             return Err(NotHere::Refused(Refusal::not_run(Reason::NoLease)));
         }
+        // In a box, as all that is large and rare: a process has room for what it may wait for as long
+        // as it lives.
+        Box::pin(self.acquire(myself, state, replicas)).await
+    }
+
+    async fn acquire(
+        &self,
+        myself: &ActorRef<ActorMessage>,
+        state: &mut State,
+        replicas: &Arc<Replicas>,
+    ) -> Result<(), NotHere> {
         self.lose_hold(state);
         for attempt in 1.. {
             match replicas.hold(&state.shared.address).await {

@@ -1,13 +1,71 @@
 //! The events of an actor's WebSockets.
 
+use std::sync::Arc;
+
+use ractor::ActorRef;
 use tokio::time::Instant;
 
 use super::{ActorProcess, State, failed, refusal};
-use crate::event::{Reason, Refusal, Reply, ReplyTo, SocketEvent, SocketTask};
+use crate::actor::mailbox::ActorMessage;
+use crate::event::{Answer, Ran, Reason, Refusal, Reply, ReplyTo, SocketEvent, SocketTask, Task};
+use crate::limits::SOCKET_TURN_TIME;
 use crate::ports::{GuestCall, GuestFault};
 use crate::tap::Outcome;
 
 impl ActorProcess {
+    /// Runs what was taken off the queue: an event, and after a message of a socket those that came
+    /// together with it, each an event like any other. What is left of them when the turn is over
+    /// stays with the socket, whose connection brings it anew.
+    pub(super) async fn run_turn(
+        &self,
+        myself: &ActorRef<ActorMessage>,
+        task: Task,
+        reply: &mut ReplyTo,
+        state: &mut State,
+    ) {
+        let found = match &task {
+            Task::Socket(task) if task.followed => {
+                self.0.scope.sockets.find(&state.shared.address, task.socket)
+            }
+            _ => None,
+        };
+        let Some(socket) = found else {
+            self.run(task, reply, state).await;
+            return;
+        };
+        let until = Instant::now() + SOCKET_TURN_TIME;
+        // The sender waits for the end of the last, unless already the first was not run.
+        let (mut first, mut ended) = ReplyTo::channel();
+        self.run(task, &mut first, state).await;
+        if let Ok(Answer::Ended(Err(refusal))) = ended.try_recv()
+            && refusal.ran == Ran::NotRun
+        {
+            reply.send(Err(refusal));
+            return;
+        }
+        while Instant::now() < until
+            && !self.0.residents.grace_is_over()
+            && state.scope.is_held()
+            && self.ensure_owner(myself, state).await.is_ok()
+            && let Some((message, _)) = socket.next_received()
+        {
+            self.follow(state);
+            let task = SocketTask {
+                socket: socket.id,
+                caller: socket.caller.clone(),
+                event: SocketEvent::Message(message.clone()),
+                followed: false,
+            };
+            let outcome = self.run(Task::Socket(task), &mut ReplyTo::nobody(), state).await;
+            if matches!(outcome, Outcome::Refused(_)) {
+                // Its connection brings it anew, and learns what speaks against it.
+                socket.receive_again(message);
+                break;
+            }
+        }
+        reply.send(Ok(Reply::done()));
+    }
+
     pub(super) async fn run_socket(
         &self,
         task: SocketTask,
@@ -28,6 +86,7 @@ impl ActorProcess {
             return Outcome::Skipped;
         };
         state.scope.begin_event(&task.caller, deadline);
+        state.scope.know(Arc::clone(&socket));
         let served = self.serve_socket(task, state, deadline).await;
         if opens && served.is_ok() {
             // Before the event ends: a delete that it asked for takes this socket along.

@@ -30,12 +30,12 @@ impl ActorScope {
         if self.outputs.is_open() && !may_go_on {
             match self.replicas {
                 Some(_) => self.settle_commits().await?,
-                None => self.sync()?,
+                None => self.sync_inside().await?,
             }
             self.metrics.durable_write_seconds.observe(started.elapsed().as_secs_f64());
             return Ok(changed);
         }
-        let mark = self.close_outputs(started);
+        let mark = self.close_outputs(started)?;
         if !may_go_on {
             self.outputs
                 .settled(mark)
@@ -46,11 +46,13 @@ impl ActorScope {
     }
 
     /// Whether the event may go on before its write is durable: it is one that only answers, somebody
-    /// waits for its end, and all that could leave meanwhile is held.
+    /// waits for its end, all that could leave meanwhile is held, and what makes the write durable gets
+    /// along with whoever writes.
     fn may_go_on(&self) -> bool {
         self.queue.waiting() > 0
-            && self.lock().only_answers
+            && self.lock().may_go_on()
             && self.outputs.holds_answer()
+            && !self.outputs.is_full()
             && self.sockets.count_of(&self.address) == 0
     }
 
@@ -65,10 +67,20 @@ impl ActorScope {
         Some(Box::pin(async move { outputs.settled(outputs.written()).await }))
     }
 
+    /// Everything written durably is durable.
+    pub fn are_outputs_open(&self) -> bool {
+        self.outputs.is_open()
+    }
+
+    /// So many answers are held that the next event has to wait.
+    pub fn are_outputs_full(&self) -> bool {
+        self.outputs.is_full()
+    }
+
     /// Returns once every durable write is settled; false when one was lost. Between two events, or for
     /// one that does more than answer.
     pub async fn settle_outputs(&self) -> bool {
-        self.outputs.is_open() || self.outputs.settled(self.outputs.written()).await.is_ok()
+        self.outputs.settled(self.outputs.written()).await.is_ok()
     }
 
     /// Whether the database or the hold failed since the last event ended.
@@ -77,6 +89,16 @@ impl ActorScope {
     }
 
     /// Has this machine's disk keep what was committed.
+    async fn sync_inside(&self) -> Result<(), SqlError> {
+        let in_turn = self.lock().database.as_mut().and_then(|database| database.sync_in_turn());
+        let Some(synced) = in_turn else { return self.sync() };
+        synced.await.map_err(|fault| {
+            self.lock().given_up = true;
+            self.not_durable(&fault)
+        })
+    }
+
+    /// As `sync_inside`, and the thread waits too.
     fn sync(&self) -> Result<(), SqlError> {
         self.with_database(|database| database.sync().map_err(|fault| self.not_durable(&fault)))
     }
@@ -101,8 +123,11 @@ impl ActorScope {
     }
 
     /// Nothing leaves until what was committed is durable, and a task sees to that.
-    fn close_outputs(&self, since: Instant) -> Mark {
+    fn close_outputs(&self, since: Instant) -> Result<Mark, SqlError> {
         let mut state = self.lock();
+        if state.given_up {
+            return Err(SqlError::Internal("the database failed meanwhile".into()));
+        }
         let mark = self.outputs.write(since);
         if let Some(held) = &mut state.held {
             held.wrote(mark);
@@ -110,7 +135,7 @@ impl ActorScope {
         if !std::mem::replace(&mut state.flushes, true) {
             tokio::spawn(flush(self.me.clone()));
         }
-        mark
+        Ok(mark)
     }
 
     /// The next step of making everything written durable; none once it is.
@@ -128,10 +153,10 @@ impl ActorScope {
 
     fn sync_step(&self, state: &mut State) -> Option<ScopeFuture<'static, ()>> {
         let mark = self.outputs.written();
-        if self.outputs.is_open() {
+        if self.outputs.settled_to() == mark {
             return None;
         }
-        let Some(database) = &mut state.database else {
+        let Some(database) = state.database.as_mut().filter(|_| !state.given_up) else {
             self.lose_outputs(state);
             return None;
         };
@@ -145,6 +170,11 @@ impl ActorScope {
                         scope.synced(&mut state, mark, synced);
                     }
                 }))
+            }
+            // It moves the log, which must not be while a transaction is open.
+            None if database.in_transaction() => {
+                self.lose_outputs(state);
+                None
             }
             None => {
                 let synced = database.sync();
@@ -167,10 +197,10 @@ impl ActorScope {
     }
 
     fn ship_step(&self, state: &mut State) -> Option<ScopeFuture<'static, ()>> {
-        if self.outputs.is_open() {
+        if self.outputs.settled_to() == self.outputs.written() {
             return None;
         }
-        let State { held: Some(held), database, .. } = &mut *state else {
+        let State { held: Some(held), database, given_up: false, .. } = &mut *state else {
             self.lose_outputs(state);
             return None;
         };
@@ -196,12 +226,22 @@ impl ActorScope {
     /// What was written is not known to become durable: nobody is told of it, and the actor goes on from
     /// what the disk or the bucket has.
     pub(super) fn lose_outputs(&self, state: &mut State) {
-        if self.outputs.is_open() {
+        if self.outputs.settled_to() == self.outputs.written() {
             return;
         }
         state.given_up = true;
         let answers = self.outputs.lose();
         tracing::warn!(actor = %self.address, answers, "answers of lost writes refused");
+    }
+}
+
+impl State {
+    fn may_go_on(&self) -> bool {
+        let gets_along = match &self.held {
+            Some(held) => held.ships_beside(),
+            None => self.database.as_ref().is_some_and(|database| database.syncs_beside()),
+        };
+        self.only_answers && gets_along
     }
 }
 

@@ -130,6 +130,7 @@ impl ActorScope {
         // First: the file is set aside, and must not be open.
         state.forget_database();
         state.given_up = false;
+        self.outputs.begin_anew();
         if let Some(held) = state.held.take() {
             held.give_up();
             state.owes_disown = true;

@@ -1,8 +1,9 @@
 //! What an actor may ask during one event: its storage in `storage`, what makes it durable in
-//! `durable`, its alarm in `alarms`, its WebSockets in `sockets`, its hold in a cluster in `hold`; what
+//! `durable`, its calls in `calls`, its alarm in `alarms`, its WebSockets in `sockets`, its hold in a cluster in `hold`; what
 //! begins and ends an event is here.
 
 mod alarms;
+mod calls;
 mod durable;
 mod hold;
 mod inspect;
@@ -21,10 +22,9 @@ pub use alarms::Attempt;
 use crate::actor::queue::Gate;
 use crate::address::Address;
 use crate::alarm::Bell;
-use crate::call::{CallPorts, Outgoing, reserve};
+use crate::call::CallPorts;
 use crate::event::{
-    AttachmentError, CallChain, Caller, CloseError, Message, NotDurable, OutputGate, SendError,
-    SocketId,
+    AttachmentError, Caller, CloseError, Message, NotDurable, OutputGate, SendError, SocketId,
 };
 use crate::guest_log::LogRate;
 use crate::limits::LOG_LINES_PER_SECOND;
@@ -34,7 +34,7 @@ use crate::ports::{
     RowSet, ScopeFuture, SqlError, SqlValue, StorageFault,
 };
 use crate::replica::{Held, Replicas};
-use crate::socket::Sockets;
+use crate::socket::{Socket, Sockets};
 use crate::tap::{Happening, Tap};
 use crate::time::Timestamp;
 use crate::values::Values;
@@ -85,6 +85,9 @@ struct State {
     log: LogRate,
     /// The message sent last in this event: the next is often the same one, to another client.
     sent: Option<Message>,
+    /// Sockets that the event has to do with, the oldest first: whose message it is, and once it has
+    /// asked for its connections, those. Who is sent to is mostly among them.
+    known: Vec<Arc<Socket>>,
 }
 
 impl State {
@@ -177,6 +180,7 @@ impl ActorScope {
             flushes: false,
             log: LogRate::new(LOG_LINES_PER_SECOND, now),
             sent: None,
+            known: Vec::new(),
         };
         Arc::new_cyclic(|me| Self {
             address,
@@ -218,6 +222,7 @@ impl ActorScope {
     pub fn end_event(&self, attempt: Option<Attempt>) -> EndOfEvent {
         let mut state = self.lock();
         state.sent = None;
+        state.forget_sockets();
         match state.log.take_dropped() {
             0 => {}
             lines => self.tap.tell(&self.address, || Happening::LogDropped { lines }),
@@ -298,18 +303,6 @@ impl ActorScope {
         }
     }
 
-    /// What this event can call with.
-    fn outgoing(&self) -> Outgoing {
-        let state = self.lock();
-        Outgoing {
-            ports: Arc::clone(&self.calls),
-            caller: Caller::Actor(CallChain::below(&state.caller, &self.address)),
-            from: self.address.clone(),
-            deadline: state.deadline - reserve(self.wall_budget),
-            waiting: None,
-        }
-    }
-
     fn log_line(&self, line: &str, is_error: bool) {
         if !self.lock().log.admits(Instant::now()) {
             self.metrics.guest_log_lines_dropped.inc();
@@ -369,7 +362,7 @@ impl EventScope for ActorScope {
     }
 
     fn connections(&self) -> Vec<SocketId> {
-        self.sockets.open_of(&self.address)
+        self.know_connections()
     }
 
     fn send(&self, socket: SocketId, message: Message) -> Result<(), SendError> {
@@ -400,38 +393,14 @@ impl GuestScope for ActorScope {
         target: &'a str,
         request: CallRequest,
     ) -> ScopeFuture<'a, Result<CallResponse, CallError>> {
-        if !self.is_held() {
-            return Box::pin(std::future::ready(Err(no_longer_here())));
-        }
-        let settled = self.before_output();
-        let call = self.outgoing().call(target.to_owned(), request);
-        Box::pin(async move {
-            match settled {
-                Some(settled) => settled.await.map_err(not_sent)?,
-                None => {}
-            }
-            call.await
-        })
+        self.call_one(target, request)
     }
 
     fn call_many(
         &self,
         calls: Vec<(String, CallRequest)>,
     ) -> ScopeFuture<'_, Vec<Result<CallResponse, CallError>>> {
-        if !self.is_held() {
-            let refused = calls.iter().map(|_| Err(no_longer_here())).collect();
-            return Box::pin(std::future::ready(refused));
-        }
-        let settled = self.before_output();
-        let (count, calls) = (calls.len(), self.outgoing().call_many(calls));
-        Box::pin(async move {
-            if let Some(settled) = settled
-                && let Err(lost) = settled.await
-            {
-                return (0..count).map(|_| Err(not_sent(lost))).collect();
-            }
-            calls.await
-        })
+        self.call_each(calls)
     }
 
     fn before_output(&self) -> Option<ScopeFuture<'static, Result<(), NotDurable>>> {
@@ -447,12 +416,4 @@ impl GuestScope for ActorScope {
             self.log_line(line, is_error);
         }
     }
-}
-
-fn not_sent(lost: NotDurable) -> CallError {
-    CallError::Failed(format!("{lost}; nothing ran"))
-}
-
-fn no_longer_here() -> CallError {
-    CallError::Failed("this node does not have the actor any more; nothing ran".into())
 }

@@ -158,6 +158,7 @@ impl ActorScope {
     pub(super) fn delete_now(&self, state: &mut State, how: &str) -> Result<(), StorageFault> {
         state.forget_database();
         state.given_up = false;
+        self.outputs.begin_anew();
         state.alarm_changed = false;
         let removed = self.databases.remove(&self.address);
         self.metrics.deleted(how, removed.is_ok());

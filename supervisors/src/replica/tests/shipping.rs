@@ -1,5 +1,6 @@
 use super::*;
 use crate::history::Kind;
+use crate::limits::MERGE_DELTAS;
 use crate::ports::{Captured, StorageFault};
 
 #[tokio::test(start_paused = true)]
@@ -36,6 +37,35 @@ async fn commits_made_during_an_upload_are_one_segment_after_it() {
     assert_eq!((pages(segment(1, 1)), pages(segment(1, 2))), (2, 3));
     world.dies(&node).await;
     assert_eq!(world.rows("n2").await, Ok(rows(&["a", "b", "c", "d"])));
+}
+
+/// Another event may have one open while a durable write of the one before is shipped.
+#[tokio::test(start_paused = true)]
+async fn what_is_shipped_while_a_transaction_is_open_is_shipped_and_the_log_is_not_moved() {
+    let world = World::new();
+    let node = world.node("n1").await;
+    let mut actor = node.wake().await;
+    assert!(!actor.held.ships_beside(), "the first segment may be one of every page");
+    actor.write_durably("first").await.expect("it is durable");
+    assert!(actor.held.ships_beside());
+    let mut expected = vec!["first".to_owned()];
+    for row in 0..MERGE_DELTAS + 10 {
+        actor.database.exec(&row.to_string(), Vec::new()).expect("it writes");
+        expected.push(row.to_string());
+        actor.database.exec("BEGIN", Vec::new()).expect("it begins");
+        actor.database.exec("open", Vec::new()).expect("it writes");
+        actor.durable().await.expect("what was committed is durable");
+        actor.database.exec("ROLLBACK", Vec::new()).expect("it ends");
+    }
+    let is_merged = |key: &ObjectKey| matches!(key, ObjectKey::Merged { .. });
+    assert!(!world.history().iter().any(is_merged), "not while one was open");
+    actor.write("last");
+    actor.durable().await.expect("it is durable");
+    pass(60).await;
+    assert!(world.history().iter().any(is_merged), "and then it is");
+    expected.push("last".into());
+    world.dies(&node).await;
+    assert_eq!(world.rows("n2").await, Ok(expected));
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,6 +243,10 @@ struct Halved {
 }
 
 impl crate::ports::Capturing for Halved {
+    fn is_in_transaction(&self) -> bool {
+        false
+    }
+
     fn capture(&mut self) -> Result<Option<Captured>, StorageFault> {
         let is_whole = std::mem::take(&mut self.whole_is_due);
         if !is_whole && !std::mem::take(&mut self.is_new) {
