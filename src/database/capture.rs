@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rusqlite::limits::Limit;
 use wasmkeep_supervisors::history::{PAGE_BYTES, page_offset, whole_pages};
-use wasmkeep_supervisors::ports::{Captured, Capturing, Latched, StorageFault};
+use wasmkeep_supervisors::ports::{Captured, Capturing, Database as _, Latched, StorageFault};
 
 use super::connection::LocalDatabase;
 use super::failure::{is_disk_full, is_unopenable};
@@ -20,9 +20,9 @@ use super::off_runtime::{off_runtime, off_runtime_if};
 use super::sqlite_file::{self, File};
 use super::sync;
 
-const WAL_HEADER_BYTES: u64 = 32;
+pub(super) const WAL_HEADER_BYTES: u64 = 32;
 const FRAME_HEADER_BYTES: usize = 24;
-const FRAME_BYTES: usize = FRAME_HEADER_BYTES + PAGE_BYTES;
+pub(super) const FRAME_BYTES: usize = FRAME_HEADER_BYTES + PAGE_BYTES;
 
 /// A capture of at most so many frames (256 KiB) is read at once and kept. Of a larger one the frames'
 /// heads are read, and each page when it is asked for.
@@ -64,7 +64,7 @@ impl Capture {
 
 impl Capturing for LocalDatabase {
     fn is_in_transaction(&self) -> bool {
-        !self.connection.is_autocommit()
+        self.in_transaction()
     }
 
     fn capture(&mut self) -> Result<Option<Captured>, StorageFault> {
@@ -322,7 +322,7 @@ fn read_salts(connection: &rusqlite::Connection) -> Result<[u8; 8], String> {
 }
 
 /// Frames count from 1.
-fn frame_offset(frame: u32) -> u64 {
+pub(super) fn frame_offset(frame: u32) -> u64 {
     WAL_HEADER_BYTES + u64::from(frame - 1) * FRAME_BYTES as u64
 }
 

@@ -107,7 +107,7 @@ impl DataDir {
                 return Err(DataDirError::Io { operation: "open", path: path.to_owned(), source });
             }
         };
-        // SAFETY: it cannot fail. Not by rustix, for the reason in `budget::thread_cpu`.
+        // SAFETY: it cannot fail. Not by rustix, for the reason in `thread_clock`.
         let user = unsafe { libc::geteuid() };
         if owner != user {
             return Err(DataDirError::NotOwner { path: path.to_owned(), owner, user });

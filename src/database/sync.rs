@@ -20,7 +20,8 @@ use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ffi};
 use wasmkeep_supervisors::ports::{StorageFault, Syncing};
 
-use super::connection::{LocalDatabase, PAGE_BYTES};
+use super::capture::{FRAME_BYTES, WAL_HEADER_BYTES, frame_offset};
+use super::connection::LocalDatabase;
 use super::failure::is_disk_full;
 use super::files::length;
 use super::off_runtime::{off_runtime, off_runtime_if};
@@ -33,10 +34,6 @@ const WAL_PAGES_AFTER_EVENT: u32 = 1024;
 
 /// A longer WAL is cut when it is emptied: one large event must not hold the disk for good.
 const WAL_PAGES_KEPT_MAX: u32 = 2 * WAL_PAGES_AFTER_EVENT;
-
-/// Of the WAL's file format: the bytes before the first frame, and those of a frame.
-const WAL_HEADER_BYTES: u64 = 32;
-const WAL_FRAME_BYTES: u64 = 24 + PAGE_BYTES;
 
 /// A WAL of so many pages is moved into the database when it is closed. A shorter one is read
 /// at the next opening, which costs less than the two fsyncs of a checkpoint.
@@ -205,7 +202,7 @@ impl LocalDatabase {
     /// writes much: the length of its log makes its fsyncs fast.
     pub(super) fn may_be_closed(&self) -> bool {
         let is_short = |bytes: Option<u64>| {
-            bytes.unwrap_or_default() < WAL_FRAME_BYTES * u64::from(WAL_PAGES_AFTER_EVENT)
+            bytes.unwrap_or_default() < FRAME_BYTES as u64 * u64::from(WAL_PAGES_AFTER_EVENT)
         };
         self.capture.is_none()
             && self.given_up.is_none()
@@ -247,7 +244,7 @@ pub(super) fn remove_empty_wal(database: &Path) -> Result<(), StorageFault> {
 /// Cuts what a WAL of `frames` frames has behind them; one that has none goes.
 fn cut_wal(database: &Path, frames: u32) -> Result<(), StorageFault> {
     let wal = wal_path(database);
-    let length = WAL_HEADER_BYTES + u64::from(frames) * WAL_FRAME_BYTES;
+    let length = frame_offset(frames + 1);
     let cut = match std::fs::metadata(&wal) {
         Ok(_) if frames == 0 => std::fs::remove_file(&wal),
         Ok(found) if found.len() > length => {

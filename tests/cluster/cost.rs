@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use wasmkeep_testbucket::{Counts, Fault, Operation, What};
 
-use crate::support::{Cluster, eventually, in_parallel};
+use crate::support::{Actor, Cluster, Node, eventually, in_parallel};
 
 const HISTORIES: &str = "cluster/state/default/default/history/";
 
@@ -56,11 +56,7 @@ fn waking_an_actor_that_slept_here_costs_one_write() {
 #[test]
 fn writes_of_a_burst_share_their_uploads() {
     let cluster = Cluster::new();
-    let node = cluster.node("n1").start();
-    let actor = node.actor("probe/one");
-    actor.exec("CREATE TABLE t (x)");
-    let slow = Fault::always(Operation::Put, What::Silent(300)).at(HISTORIES);
-    cluster.store.fails(&slow);
+    let (_node, actor) = with_slow_uploads(&cluster);
     let began = Instant::now();
     in_parallel(8, |_| {
         for _ in 0..25 {
@@ -79,11 +75,7 @@ fn writes_of_a_burst_share_their_uploads() {
 fn durable_writes_of_a_busy_actor_share_their_uploads() {
     const WRITES: usize = 96;
     let cluster = Cluster::new();
-    let node = cluster.node("n1").start();
-    let actor = node.actor("probe/one");
-    actor.exec("CREATE TABLE t (x)");
-    let slow = Fault::always(Operation::Put, What::Silent(300)).at(HISTORIES);
-    cluster.store.fails(&slow);
+    let (_node, actor) = with_slow_uploads(&cluster);
     let segments = || cluster.keys("state/default/default/history/probe/").len();
     let before = segments();
     in_parallel(24, |writer| {
@@ -95,6 +87,16 @@ fn durable_writes_of_a_busy_actor_share_their_uploads() {
     let segments = segments() - before;
     assert!(segments < WRITES / 4, "{segments} segments for {WRITES} durable writes");
     assert_eq!(actor.query("SELECT count(*) FROM t"), json!([[WRITES]]));
+}
+
+/// A node with an actor that has a table. From here on each upload takes 300 ms.
+fn with_slow_uploads(cluster: &Cluster) -> (Node, Actor) {
+    let node = cluster.node("n1").start();
+    let actor = node.actor("probe/one");
+    actor.exec("CREATE TABLE t (x)");
+    let slow = Fault::always(Operation::Put, What::Silent(300)).at(HISTORIES);
+    cluster.store.fails(&slow);
+    (node, actor)
 }
 
 fn since(now: Counts, before: Counts) -> Counts {

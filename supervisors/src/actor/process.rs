@@ -158,10 +158,10 @@ impl ActorProcess {
         // What is held back is an answer, and so many; other events are told nothing of before it is
         // durable.
         let can_be_held = matches!(task, Task::Request(_)) && !state.scope.are_outputs_full();
-        if !can_be_held && !state.scope.are_outputs_open() {
-            Box::pin(state.scope.settle_outputs()).await;
+        match can_be_held {
+            true => self.recover(state),
+            false => self.settle(state).await,
         }
-        self.recover(state);
         let admitted = match state.scope.is_held() {
             true => Ok(()),
             false => {
@@ -212,8 +212,7 @@ impl ActorProcess {
         state: &mut State,
     ) {
         let turn = Turn::begin(queued.permit, state);
-        state.scope.settle_outputs().await;
-        self.recover(state);
+        self.settle(state).await;
         // Dropped unread, its sender learns that the actor cannot be read here now.
         if !self.0.residents.grace_is_over() && self.ensure_owner(myself, state).await.is_ok() {
             let deadline = Instant::now() + self.0.scope.wall_budget;
@@ -222,6 +221,14 @@ impl ActorProcess {
             self.end_event(state, None).await;
         }
         self.end_turn(turn, state);
+    }
+
+    /// Returns once what the events before wrote is durable, or the actor starts anew without it.
+    async fn settle(&self, state: &mut State) {
+        if !state.scope.are_outputs_open() {
+            Box::pin(state.scope.settle_outputs()).await;
+        }
+        self.recover(state);
     }
 
     /// A write of an event that has ended was lost: nothing that rests on it is of use.

@@ -111,6 +111,11 @@ impl OutputGate {
         self.lock().written
     }
 
+    /// No write waits to become durable: each is, or was lost.
+    pub fn is_settled(&self) -> bool {
+        self.lock().is_settled()
+    }
+
     /// The newest write that is settled, or was lost.
     pub fn settled_to(&self) -> Mark {
         self.lock().settled
@@ -138,7 +143,7 @@ impl OutputGate {
     /// what comes until `begin_anew`. Returns how many answers waited.
     pub fn lose(&self) -> usize {
         let mut gated = self.lock();
-        if gated.settled == gated.written {
+        if gated.is_settled() {
             return 0;
         }
         gated.is_lost = true;
@@ -197,7 +202,11 @@ impl OutputGate {
 
 impl Gated {
     fn is_open(&self) -> bool {
-        self.settled == self.written && !self.is_lost
+        self.is_settled() && !self.is_lost
+    }
+
+    fn is_settled(&self) -> bool {
+        self.settled == self.written
     }
 
     fn outcome(&self, mark: Mark) -> Option<Result<(), NotDurable>> {

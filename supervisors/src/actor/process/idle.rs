@@ -73,8 +73,7 @@ impl ActorProcess {
         state: &mut State,
         cause: &'static str,
     ) {
-        state.scope.settle_outputs().await;
-        self.recover(state);
+        self.settle(state).await;
         state.instance = None;
         state.follows = None;
         if let Err(fault) = Box::pin(state.scope.leave()).await {

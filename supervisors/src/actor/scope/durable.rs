@@ -77,10 +77,10 @@ impl ActorScope {
         self.outputs.is_full()
     }
 
-    /// Returns once every durable write is settled; false when one was lost. Between two events, or for
-    /// one that does more than answer.
-    pub async fn settle_outputs(&self) -> bool {
-        self.outputs.settled(self.outputs.written()).await.is_ok()
+    /// Returns once every durable write is durable, or lost: then `is_given_up` says so. Between two
+    /// events, or for one that does more than answer.
+    pub async fn settle_outputs(&self) {
+        let _ = self.outputs.settled(self.outputs.written()).await;
     }
 
     /// Whether the database or the hold failed since the last event ended.
@@ -152,10 +152,10 @@ impl ActorScope {
     }
 
     fn sync_step(&self, state: &mut State) -> Option<ScopeFuture<'static, ()>> {
-        let mark = self.outputs.written();
-        if self.outputs.settled_to() == mark {
+        if self.outputs.is_settled() {
             return None;
         }
+        let mark = self.outputs.written();
         let Some(database) = state.database.as_mut().filter(|_| !state.given_up) else {
             self.lose_outputs(state);
             return None;
@@ -197,7 +197,7 @@ impl ActorScope {
     }
 
     fn ship_step(&self, state: &mut State) -> Option<ScopeFuture<'static, ()>> {
-        if self.outputs.settled_to() == self.outputs.written() {
+        if self.outputs.is_settled() {
             return None;
         }
         let State { held: Some(held), database, given_up: false, .. } = &mut *state else {
@@ -226,7 +226,7 @@ impl ActorScope {
     /// What was written is not known to become durable: nobody is told of it, and the actor goes on from
     /// what the disk or the bucket has.
     pub(super) fn lose_outputs(&self, state: &mut State) {
-        if self.outputs.settled_to() == self.outputs.written() {
+        if self.outputs.is_settled() {
             return;
         }
         state.given_up = true;

@@ -1,6 +1,6 @@
 //! What an actor may ask during one event: its storage in `storage`, what makes it durable in
-//! `durable`, its calls in `calls`, its alarm in `alarms`, its WebSockets in `sockets`, its hold in a cluster in `hold`; what
-//! begins and ends an event is here.
+//! `durable`, its calls in `calls`, its alarm in `alarms`, its WebSockets in `sockets`, its hold in a
+//! cluster in `hold`; what begins and ends an event is here.
 
 mod alarms;
 mod calls;
