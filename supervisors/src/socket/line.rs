@@ -87,7 +87,10 @@ impl Line {
     /// then the socket is closed.
     pub async fn bring(&self, first: Message, others: VecDeque<Message>) {
         let mut next = Some((first, !others.is_empty()));
-        self.socket.receive(others);
+        // Most come alone, and need no lock for that.
+        if !others.is_empty() {
+            self.socket.receive(others);
+        }
         while let Some((message, followed)) = next {
             if !self.bring_one(message, followed).await {
                 // Nothing is handled behind one that was not.

@@ -199,19 +199,22 @@ impl ActorScope {
 
     /// As `begin_event`, for a request: its answer can be held back.
     pub fn begin_request(&self, caller: &Caller, deadline: Instant) {
-        self.begin_event(caller, deadline);
         self.outputs.begin_event();
-        self.lock().only_answers = true;
+        self.begin(caller, deadline, true);
     }
 
     pub fn begin_event(&self, caller: &Caller, deadline: Instant) {
+        self.begin(caller, deadline, false);
+    }
+
+    fn begin(&self, caller: &Caller, deadline: Instant, only_answers: bool) {
         let mut state = self.lock();
         state.deadline = deadline;
         state.delete = Delete::NotAsked;
         state.firing = false;
         state.attempt = 0;
         state.alarm_changed = false;
-        state.only_answers = false;
+        state.only_answers = only_answers;
         state.caller = caller.clone();
         if let Some(database) = &mut state.database {
             database.begin_event(deadline);
